@@ -1,0 +1,1 @@
+//! aip-gateway
