@@ -1,0 +1,83 @@
+//! Who connects to NATS. Each identity is one nkey; what it may do follows from it alone.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::token::{NameError, Service};
+
+/// The name of a NATS user. It also names its inbox and its key file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Identity {
+    /// All replicas of the gateway.
+    Gateway,
+    /// One worker program, whatever the number of its replicas: `worker-<name>`.
+    Worker(Service),
+    /// A native NATS client outside our services: `client-<name>`.
+    Client(Service),
+    /// The launcher and the doctor: service discovery and stream information, no message of anyone.
+    Admin,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gateway => f.write_str(crate::GATEWAY),
+            Self::Worker(name) => write!(f, "worker-{name}"),
+            Self::Client(name) => write!(f, "client-{name}"),
+            Self::Admin => f.write_str("admin"),
+        }
+    }
+}
+
+impl FromStr for Identity {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        match name {
+            crate::GATEWAY => Ok(Self::Gateway),
+            "admin" => Ok(Self::Admin),
+            _ => match (name.strip_prefix("worker-"), name.strip_prefix("client-")) {
+                (Some(worker), _) => Service::new(worker).map(Self::Worker),
+                (_, Some(client)) => Service::new(client).map(Self::Client),
+                _ => Err(NameError::IdentityForm { name: name.to_owned() }),
+            },
+        }
+    }
+}
+
+/// An identity and, for a worker, the services it may answer for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    pub identity: Identity,
+    /// Service tokens whose messages it may take; empty for all but workers.
+    pub serves: Vec<Service>,
+}
+
+impl User {
+    pub fn gateway() -> Self {
+        Self { identity: Identity::Gateway, serves: Vec::new() }
+    }
+
+    pub fn admin() -> Self {
+        Self { identity: Identity::Admin, serves: Vec::new() }
+    }
+
+    /// # Errors
+    /// A malformed name or service token, or a worker that claims the gateway's own token.
+    pub fn worker(name: &str, serves: &[&str]) -> Result<Self, NameError> {
+        let serves = serves.iter().map(|name| Service::new(name)).collect::<Result<Vec<_>, _>>()?;
+        if serves.contains(&Service::gateway()) {
+            return Err(NameError::ReservedService {
+                name: crate::GATEWAY.to_owned(),
+                suffix: crate::GATEWAY,
+            });
+        }
+        Ok(Self { identity: Identity::Worker(Service::new(name)?), serves })
+    }
+
+    /// # Errors
+    /// A malformed name.
+    pub fn client(name: &str) -> Result<Self, NameError> {
+        Ok(Self { identity: Identity::Client(Service::new(name)?), serves: Vec::new() })
+    }
+}

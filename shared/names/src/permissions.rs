@@ -1,0 +1,128 @@
+//! What NATS lets an identity do, generated from the names. Everything not listed is refused by the server.
+//!
+//! Subject access is transport authorization and never replaces capability authorization (20.4). The rule
+//! behind the lists: only a service's own identity writes or reads its ledger, only the gateway speaks to
+//! workers, and everybody hears only their own inbox.
+
+use crate::identity::{Identity, User};
+use crate::streams::ledger_stream_name;
+use crate::subject::Subject;
+use crate::token::{MessageType, NameError, Service, TrustDomain, Version};
+use crate::{LEDGER_SHARDS, limits, queue_group};
+
+#[cfg(test)]
+mod tests;
+
+/// Message types that workers and the gateway exchange.
+const ACTION: &str = "aip.core.v1.action";
+const MANIFEST: &str = "aip.discovery.v1.manifest_response";
+
+/// What one NATS user may do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Permissions {
+    pub publish_allow: Vec<String>,
+    /// `subject` or `subject queue`.
+    pub subscribe_allow: Vec<String>,
+    /// Whether, and how, it may answer what it was asked.
+    pub responses: Option<Responses>,
+}
+
+/// The bounds of answering a request whose reply subject is not in the lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Responses {
+    pub messages_max: u32,
+    pub expires_ms: u64,
+}
+
+/// One reply a request: what we serve is request and reply.
+const ONE_REPLY: Responses = Responses { messages_max: 1, expires_ms: limits::NATS_REPLY_WINDOW_MS };
+
+/// The prefix of all inboxes of an identity, without the last dot.
+pub fn inbox_prefix(identity: &Identity) -> String {
+    format!("_INBOX.{identity}")
+}
+
+/// What `user` may do in `td`.
+///
+/// # Errors
+/// None in practice: the two message types above are well formed.
+pub fn permissions(td: &TrustDomain, user: &User) -> Result<Permissions, NameError> {
+    let mut granted = match &user.identity {
+        Identity::Gateway => gateway(td)?,
+        Identity::Worker(_) => worker(td, &user.serves)?,
+        Identity::Client(_) => Permissions {
+            publish_allow: vec![Subject::all_messages(td, &Service::gateway(), Version::V1)],
+            ..Permissions::default()
+        },
+        Identity::Admin => admin(),
+    };
+    granted.subscribe_allow.push(format!("{}.>", inbox_prefix(&user.identity)));
+    Ok(granted)
+}
+
+fn gateway(td: &TrustDomain) -> Result<Permissions, NameError> {
+    let own = Service::gateway();
+    let action = MessageType::new(ACTION)?;
+    let mut publish_allow = vec![format!("aip.v1.{}.*.*.{}", td.token(), action.token())];
+    publish_allow.extend(ledger(td, &own));
+    let mut subscribe_allow = vec![in_group(&Subject::all_messages(td, &own, Version::V1), &own)];
+    subscribe_allow.extend(discovery(&own));
+    Ok(Permissions { publish_allow, subscribe_allow, responses: Some(ONE_REPLY) })
+}
+
+fn worker(td: &TrustDomain, serves: &[Service]) -> Result<Permissions, NameError> {
+    let manifest = Subject::message(td, &Service::gateway(), Version::V1, &MessageType::new(MANIFEST)?);
+    let mut subscribe_allow = Vec::new();
+    for service in serves {
+        subscribe_allow.push(in_group(&format!("aip.v1.{}.{service}.*.*", td.token()), service));
+        subscribe_allow.extend(discovery(service));
+    }
+    Ok(Permissions { publish_allow: vec![manifest.to_string()], subscribe_allow, responses: Some(ONE_REPLY) })
+}
+
+fn admin() -> Permissions {
+    let publish_allow = [
+        "$SRV.>",
+        "$JS.API.INFO",
+        "$JS.API.STREAM.NAMES",
+        "$JS.API.STREAM.LIST",
+        "$JS.API.STREAM.INFO.*",
+        "$JS.API.CONSUMER.NAMES.*",
+        "$JS.API.CONSUMER.LIST.*",
+        "$JS.API.CONSUMER.INFO.*.*",
+    ];
+    Permissions { publish_allow: publish_allow.map(str::to_owned).to_vec(), ..Permissions::default() }
+}
+
+/// Writing and reading a service's own ledger. Neither deleting the stream, nor purging it, nor deleting a
+/// message is among it.
+fn ledger(td: &TrustDomain, service: &Service) -> Vec<String> {
+    let mut subjects = vec!["$JS.API.INFO".to_owned()];
+    for shard in 0..LEDGER_SHARDS {
+        let stream = ledger_stream_name(td, service, shard);
+        subjects.push(Subject::ledger(td, service, shard).to_string());
+        for verb in ["CREATE", "UPDATE", "INFO", "MSG.GET"] {
+            subjects.push(format!("$JS.API.STREAM.{verb}.{stream}"));
+        }
+        subjects.push(format!("$JS.API.CONSUMER.CREATE.{stream}.>"));
+        for verb in ["DELETE", "INFO", "MSG.NEXT"] {
+            subjects.push(format!("$JS.API.CONSUMER.{verb}.{stream}.*"));
+        }
+    }
+    subjects
+}
+
+/// Being found by the services API: `$SRV.PING`, `$SRV.PING.<name>`, `$SRV.PING.<name>.<id>`, and so `INFO` and `STATS`.
+fn discovery(service: &Service) -> Vec<String> {
+    ["PING", "INFO", "STATS"]
+        .into_iter()
+        .flat_map(|verb| {
+            [format!("$SRV.{verb}"), format!("$SRV.{verb}.{service}"), format!("$SRV.{verb}.{service}.*")]
+        })
+        .collect()
+}
+
+/// Permits a subscription in the service's queue group only: a lone subscriber would be a second copy of all work.
+fn in_group(subject: &str, service: &Service) -> String {
+    format!("{subject} {}", queue_group(service))
+}

@@ -1,0 +1,106 @@
+use super::*;
+
+fn td() -> TrustDomain {
+    TrustDomain::new("aip.local").unwrap()
+}
+
+/// Whether a NATS pattern covers a subject (queue part cut off).
+fn covers(pattern: &str, subject: &str) -> bool {
+    let pattern = pattern.split(' ').next().unwrap();
+    let (mut pattern, mut subject) = (pattern.split('.'), subject.split('.'));
+    loop {
+        match (pattern.next(), subject.next()) {
+            (Some(">"), Some(_)) | (None, None) => return true,
+            (Some("*"), Some(_)) => {}
+            (Some(a), Some(b)) if a == b => {}
+            _ => return false,
+        }
+    }
+}
+
+fn everyone() -> Vec<User> {
+    vec![
+        User::gateway(),
+        User::admin(),
+        User::worker("restaurant", &["sandbox-restaurant"]).unwrap(),
+        User::client("alice").unwrap(),
+    ]
+}
+
+#[test]
+fn only_the_gateway_touches_its_ledger() {
+    let stream = ledger_stream_name(&td(), &Service::gateway(), 0);
+    let touching = [
+        Subject::ledger(&td(), &Service::gateway(), 0).to_string(),
+        format!("$JS.API.STREAM.CREATE.{stream}"),
+        format!("$JS.API.STREAM.UPDATE.{stream}"),
+        format!("$JS.API.STREAM.MSG.GET.{stream}"),
+        format!("$JS.API.CONSUMER.CREATE.{stream}.tail"),
+        format!("$JS.API.CONSUMER.CREATE.{stream}.tail.aip.v1.x"),
+        format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.tail"),
+    ];
+    for user in everyone() {
+        let granted = permissions(&td(), &user).unwrap();
+        for subject in &touching {
+            let publishes = granted.publish_allow.iter().any(|pattern| covers(pattern, subject));
+            assert_eq!(
+                publishes,
+                user.identity == Identity::Gateway,
+                "{} publishes {subject}",
+                user.identity
+            );
+            let hears = granted.subscribe_allow.iter().any(|pattern| covers(pattern, subject));
+            assert!(!hears, "{} hears {subject}", user.identity);
+        }
+    }
+}
+
+#[test]
+fn nobody_may_destroy_a_stream() {
+    let stream = ledger_stream_name(&td(), &Service::gateway(), 0);
+    for user in everyone() {
+        let granted = permissions(&td(), &user).unwrap();
+        for verb in ["DELETE", "PURGE", "MSG.DELETE", "RESTORE", "SNAPSHOT"] {
+            let subject = format!("$JS.API.STREAM.{verb}.{stream}");
+            assert!(!granted.publish_allow.iter().any(|p| covers(p, &subject)), "{} {verb}", user.identity);
+        }
+    }
+}
+
+#[test]
+fn everyone_hears_their_own_inbox_and_no_other() {
+    for user in everyone() {
+        let granted = permissions(&td(), &user).unwrap();
+        for other in everyone() {
+            let inbox = format!("{}.abc.1", inbox_prefix(&other.identity));
+            let hears = granted.subscribe_allow.iter().any(|pattern| covers(pattern, &inbox));
+            assert_eq!(hears, user == other, "{} on {inbox}", user.identity);
+        }
+    }
+}
+
+#[test]
+fn only_the_gateway_sends_to_workers() {
+    let subject = "aip.v1.aip_local.sandbox-restaurant.v1.aip_core_v1_action";
+    for user in everyone() {
+        let granted = permissions(&td(), &user).unwrap();
+        let publishes = granted.publish_allow.iter().any(|pattern| covers(pattern, subject));
+        assert_eq!(publishes, user.identity == Identity::Gateway, "{}", user.identity);
+    }
+}
+
+#[test]
+fn a_worker_cannot_serve_as_the_gateway() {
+    assert!(User::worker("evil", &["gateway"]).is_err());
+    assert!(User::worker("evil", &["gateway-ledger"]).is_err());
+}
+
+#[test]
+fn identities_read_back() {
+    for user in everyone() {
+        assert_eq!(user.identity.to_string().parse::<Identity>().unwrap(), user.identity);
+    }
+    for name in ["", "worker-", "root", "client-A", "worker-x-ledger"] {
+        assert!(name.parse::<Identity>().is_err(), "{name:?}");
+    }
+}
