@@ -1,0 +1,17 @@
+//! The AIP 1.0 wire: types, strict reading, rules, schemas and the registries of codes and events.
+//!
+//! Bytes become a [`validate::Checked`] here or are refused with a code. Nothing in this crate authenticates,
+//! authorizes, stores or sends anything, and nothing reads a clock except where a caller asks for the present.
+
+pub mod envelope;
+pub mod ids;
+pub mod message;
+mod shape;
+pub mod timestamp;
+pub mod types;
+
+pub use envelope::{AIP_VERSION, Envelope, TransportMessage};
+pub use ids::*;
+pub use message::{MessageBody, MessageType};
+pub use timestamp::Timestamp;
+pub use types::*;
