@@ -1,1 +1,3 @@
-//! aip-gateway
+//! The gateway.
+
+pub mod front;
