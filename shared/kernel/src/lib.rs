@@ -13,6 +13,7 @@ mod hash;
 mod judge;
 mod key;
 mod machine;
+mod memory;
 mod record;
 
 pub use apply::{Applying, EffectId, EffectMode, IndexKey, Output};
@@ -21,6 +22,7 @@ pub use hash::Hash;
 pub use judge::{Heads, Holder, Verdict, VoidReason, judge};
 pub use key::EntityKey;
 pub use machine::{Bug, Decision, Draft, Entity, Fault, Machine, Past, View};
+pub use memory::{Appended, Memory, MemoryError};
 pub use record::{Claim, Header, Read, Record};
 
 #[cfg(test)]
