@@ -24,8 +24,55 @@ pub const NATS_CONNECTIONS_MAX: usize = 4_096;
 pub const NATS_SUBSCRIPTIONS_MAX: usize = 4_096;
 /// Bytes the server keeps for a reader that does not read, before it drops the connection.
 pub const NATS_PENDING_BYTES_MAX: usize = 67_108_864;
+/// One log file of a server that we launch.
+pub const NATS_LOG_BYTES_MAX: usize = 16_777_216;
+/// Log files kept of it.
+pub const NATS_LOG_FILES_MAX: usize = 3;
 
 // === ledger ===
+
+/// redb's page cache, for each store.
+pub const STORE_CACHE_BYTES: usize = 67_108_864;
+/// Soft commits between two hard ones: they hold pages that only a hard commit frees.
+pub const STORE_SOFT_COMMITS_MAX: u32 = 512;
+/// The longest time a commit stays soft.
+pub const STORE_SOFT_MS: u64 = 200;
+/// Expired claims taken away with one message.
+pub const LEDGER_CLAIMS_EXPIRED_PER_MESSAGE_MAX: usize = 64;
+/// One encoded record: the largest envelope with its context, and room for what the gateway adds.
+pub const LEDGER_RECORD_BYTES_MAX: usize = 720_896;
+/// One append message, below `NATS_PAYLOAD_BYTES_MAX` with its headers.
+pub const LEDGER_BATCH_BYTES_MAX: usize = 917_504;
+/// Records of one append message.
+pub const LEDGER_BATCH_RECORDS_MAX: usize = 1_024;
+/// Commands that wait for a decision or for their record, in one replica.
+pub const LEDGER_COMMANDS_MAX: usize = 16_384;
+/// How often a command is decided anew because its record came back void.
+pub const LEDGER_TRIES_MAX: u32 = 16;
+/// How long a command waits for its record to come back before its caller is told that the outcome is unknown.
+pub const LEDGER_PATIENCE_MS: u64 = 10_000;
+/// How long an append may take before it is sent again.
+pub const LEDGER_APPEND_TIMEOUT_MS: u64 = 2_000;
+/// How long something that should have come through the tail may be missing before the tail is opened anew.
+pub const LEDGER_TAIL_STALL_MS: u64 = 1_000;
+/// How long the writer of a repeatable effect has it to itself, from before its publish.
+pub const EFFECT_OWN_MS: u64 = 10_000;
+/// When other replicas take up a repeatable effect that is still pending. Beyond the writer's own time.
+pub const EFFECT_ADOPT_MS: u64 = 12_000;
+/// How long an effect that could not be performed rests before the next try.
+pub const EFFECT_RETRY_MS: u64 = 1_000;
+/// Pending effects looked at in one round.
+pub const EFFECT_SCAN_MAX: usize = 4_096;
+/// How often pending effects and due timers are looked for.
+pub const LEDGER_ROUND_MS: u64 = 50;
+/// Timers fired in one round.
+pub const TIMERS_ROUND_MAX: usize = 1_024;
+/// How long replicas that did not set a timer leave it to the one that did.
+pub const TIMER_FOREIGN_MS: u64 = 2_000;
+/// How long a timer rests whose command recorded nothing.
+pub const TIMER_RETRY_MS: u64 = 5_000;
+/// Effects performed at the same time.
+pub const EFFECTS_RUNNING_MAX: usize = 4_096;
 
 /// Messages a replica asks for at a time.
 pub const LEDGER_TAIL_BATCH: usize = 256;
@@ -35,3 +82,74 @@ pub const LEDGER_TAIL_EXPIRES_MS: u64 = 30_000;
 pub const LEDGER_TAIL_HEARTBEAT_MS: u64 = 5_000;
 /// After which silence of its reader the server forgets a consumer.
 pub const LEDGER_TAIL_INACTIVE_MS: u64 = 60_000;
+
+// === admission ===
+
+/// The directory file: tens of thousands of principals.
+pub const DIRECTORY_BYTES_MAX: u64 = 8_388_608;
+/// A bearer token or API key. Larger ones do not fit the header lines of common proxies either.
+pub const TOKEN_BYTES_MAX: usize = 8_192;
+/// A token issuer's key set.
+pub const JWKS_BYTES_MAX: usize = 262_144;
+/// Keys of one set.
+pub const JWKS_KEYS_MAX: usize = 64;
+/// How long one fetch of a key set may take, all of it.
+pub const JWKS_FETCH_TIMEOUT_MS: u64 = 5_000;
+/// The least time between two fetches of one set, whatever key ids tokens name.
+pub const JWKS_REFRESH_MIN_MS: u64 = 10_000;
+/// The longest wait after failed fetches, which double it from the least.
+pub const JWKS_BACKOFF_MAX_MS: u64 = 300_000;
+/// How old a set may get while its source cannot be reached, before its keys are trusted no more.
+pub const JWKS_STALE_MAX_MS: u64 = 3_600_000;
+/// RSA keys of tokens: shorter ones can be factored, longer ones only cost time.
+pub const RSA_MODULUS_BYTES: std::ops::RangeInclusive<usize> = 256..=1_024;
+/// How long an action may take when neither caller nor contract says.
+pub const ACTION_TIMEOUT_DEFAULT_MS: u64 = 30_000;
+/// The longest that an action may ask for; below [`NATS_REPLY_WINDOW_MS`], so that an answer still gets through.
+pub const ACTION_TIMEOUT_MAX_MS: u64 = 300_000;
+/// An idempotency key. It only names something; what it stands for is the action.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 512;
+
+// === wire ===
+
+/// One envelope as it arrives, and as it would be written again.
+pub const ENVELOPE_BYTES_MAX: usize = 524_288;
+/// What a service adds beside an envelope: the trusted context, headers and the frame.
+pub const TRANSPORT_EXTRA_BYTES_MAX: usize = 131_072;
+/// A whole TransportMessage. A server that takes less than this cannot carry our traffic.
+pub const TRANSPORT_MESSAGE_BYTES_MAX: usize = ENVELOPE_BYTES_MAX + TRANSPORT_EXTRA_BYTES_MAX;
+const _: () = assert!(TRANSPORT_MESSAGE_BYTES_MAX <= NATS_PAYLOAD_BYTES_MAX);
+/// Objects and lists inside each other, the envelope counted as the first.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Values in one document: objects, lists, strings, numbers, booleans and nulls.
+pub const JSON_NODES_MAX: usize = 50_000;
+/// One string or member name, unescaped.
+pub const JSON_STRING_BYTES_MAX: usize = 262_144;
+/// Members of one object, or items of one list.
+pub const JSON_COLLECTION_ITEMS_MAX: usize = 10_000;
+/// Rows of one page, asked for or answered (section 16.4).
+pub const PAGE_ROWS_MAX: usize = 1_000;
+/// How long a reader may wait for an action (section 16.4).
+pub const WAIT_MS_MAX: u64 = 30_000;
+/// Hops of a delegation chain (section 14.3).
+pub const DELEGATION_HOPS_MAX: usize = 10;
+/// Records of one settlement batch.
+pub const SETTLEMENT_RECORDS_MAX: usize = 1_000;
+/// Chunks one action may stream.
+pub const ACTION_CHUNKS_MAX: u64 = 10_000;
+/// What a worker may answer.
+pub const WORKER_ANSWER_BYTES_MAX: usize = 524_288;
+/// A capability's schema, as compact JSON.
+pub const SCHEMA_BYTES_MAX: usize = 131_072;
+/// Objects and lists inside each other in a capability's schema.
+pub const SCHEMA_DEPTH_MAX: usize = 32;
+/// Values in a capability's schema.
+pub const SCHEMA_NODES_MAX: usize = 5_000;
+/// Subschemas after every reference is followed; keeps validation from growing without bound.
+pub const SCHEMA_EXPANDED_MAX: usize = 20_000;
+/// A compiled regular expression of a capability's schema.
+pub const SCHEMA_PATTERN_BYTES_MAX: usize = 1_048_576;
+/// Steps of one redaction, over value and schema together; past it everything is redacted.
+pub const REDACTION_STEPS_MAX: usize = 200_000;
+/// The text of a refusal, in which names from the request may stand.
+pub const REFUSAL_TEXT_BYTES_MAX: usize = 512;
