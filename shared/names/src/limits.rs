@@ -53,6 +53,10 @@ pub const LEDGER_TRIES_MAX: u32 = 16;
 pub const LEDGER_PATIENCE_MS: u64 = 10_000;
 /// How long an append may take before it is sent again.
 pub const LEDGER_APPEND_TIMEOUT_MS: u64 = 2_000;
+/// How long an append whose fate is not known rests before it is sent again.
+pub const LEDGER_APPEND_RETRY_MS: u64 = 100;
+/// How often callers who have waited too long are looked for.
+pub const LEDGER_SWEEP_MS: u64 = 250;
 /// How long something that should have come through the tail may be missing before the tail is opened anew.
 pub const LEDGER_TAIL_STALL_MS: u64 = 1_000;
 /// How long the writer of a repeatable effect has it to itself, from before its publish.
@@ -153,3 +157,34 @@ pub const SCHEMA_PATTERN_BYTES_MAX: usize = 1_048_576;
 pub const REDACTION_STEPS_MAX: usize = 200_000;
 /// The text of a refusal, in which names from the request may stand.
 pub const REFUSAL_TEXT_BYTES_MAX: usize = 512;
+
+// === doors of the gateway ===
+
+/// Requests under way in one door. Waiting readers count too, so this is far more than the processor can work on.
+pub const DOOR_IN_FLIGHT_MAX: usize = 2_048;
+/// Bytes of the requests under way in one door, as received; parsed they take several times as much.
+pub const DOOR_IN_FLIGHT_BYTES_MAX: usize = 33_554_432;
+/// When a client that found a door full or closing may try again.
+pub const DOOR_RETRY_AFTER_MS: u64 = 1_000;
+/// Open HTTP connections; below the usual limit of 4,096 or more open files.
+pub const HTTP_CONNECTIONS_MAX: usize = 2_048;
+/// How long the head of a request may take to arrive, an idle connection's next one included.
+pub const HTTP_HEAD_READ_MS: u64 = 15_000;
+/// How long the body of a request may take to arrive.
+pub const HTTP_BODY_READ_MS: u64 = 30_000;
+/// How long a client may take nothing of an answer.
+pub const HTTP_WRITE_STALL_MS: u64 = 30_000;
+/// The head of a request: request line and headers, the longest bearer token included.
+pub const HTTP_HEAD_BYTES_MAX: usize = 32_768;
+/// Header lines of a request.
+pub const HTTP_HEADERS_MAX: usize = 64;
+/// How long accepting rests after it failed, which it does when no file descriptor is left.
+pub const HTTP_ACCEPT_RETRY_MS: u64 = 200;
+/// One HTTP response, a whole manifest or receipt chain included.
+pub const HTTP_RESPONSE_BYTES_MAX: usize = 4_194_304;
+/// Items of one list in a query.
+pub const QUERY_LIST_ITEMS_MAX: usize = 100;
+/// How long a stopping gateway waits for what is under way, if its configuration does not say.
+pub const DRAIN_MS: u64 = 10_000;
+/// The longest that a configuration may let it wait.
+pub const DRAIN_MS_MAX: u64 = 300_000;

@@ -50,6 +50,11 @@ metrics! {
     BUS_REQUEST_SECONDS = "aip_bus_request_seconds", Histogram, Seconds, "time from taking a request to its reply";
     BUS_REQUESTS_RUNNING = "aip_bus_requests_running", Gauge, Count, "requests being handled now";
     BUS_STREAM_REPAIRS = "aip_bus_stream_repairs_total", Counter, Count, "stream settings that had drifted and were put back";
+    EDGE_REQUESTS = "aip_edge_requests_total", Counter, Count, "requests answered by a door of the gateway, by message type and outcome code";
+    EDGE_REQUEST_SECONDS = "aip_edge_request_seconds", Histogram, Seconds, "time from reading a request's head to its answer, by message type";
+    EDGE_REQUESTS_RUNNING = "aip_edge_requests_running", Gauge, Count, "requests inside a door of the gateway now";
+    EDGE_UNANSWERED = "aip_edge_unanswered_total", Counter, Count, "NATS messages that were handled but named nowhere to reply to";
+    EDGE_HTTP_CONNECTIONS = "aip_edge_http_connections", Gauge, Count, "open HTTP connections";
 }
 
 #[cfg(test)]
