@@ -114,6 +114,21 @@ pub const ACTION_TIMEOUT_MAX_MS: u64 = 300_000;
 /// An idempotency key. It only names something; what it stands for is the action.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 512;
 
+// === crypto ===
+
+/// Receipts of one chain that a verifier takes. It remembers their ids, at about 35 bytes each.
+pub const RECEIPT_CHAIN_RECEIPTS_MAX: u64 = 10_000_000;
+/// How long a session key seals.
+pub const SESSION_KEY_LIFETIME_MS: u64 = 3_600_000;
+/// How long a session key still opens after it stopped sealing, for what is on the way.
+pub const SESSION_KEY_OVERLAP_MS: u64 = 60_000;
+/// Messages one side seals with one session key.
+pub const SESSION_KEY_MESSAGES_MAX: u64 = 16_777_216;
+/// One message of a session before encryption.
+pub const SESSION_MESSAGE_BYTES_MAX: usize = ENVELOPE_BYTES_MAX;
+/// How far behind the newest message of a session a late one may come; each is a bit of a `u128`.
+pub const SESSION_WINDOW_MESSAGES: u64 = 128;
+
 // === wire ===
 
 /// One envelope as it arrives, and as it would be written again.

@@ -1,0 +1,144 @@
+//! Effects: who performs what, and when.
+//!
+//! A repeatable effect belongs to the writer of its record for a while, by its monotonic clock from before its
+//! publish; after that any replica may take it up, perhaps two at once, and its id makes that harmless. An effect of
+//! mode `Once` is performed only by the process whose record it is; when that process is known to be gone (the same
+//! replica lives again), the machine is asked what an unknown outcome means. It never passes to another by time.
+
+use std::collections::{HashMap, HashSet};
+
+use aip_kernel::{EffectId, EffectMode, Machine};
+use aip_names::limits;
+
+use super::commands::Origin;
+use super::{Now, Output, Replica};
+use crate::store::{NewEffect, PendingEffect, StoreError};
+
+#[derive(Debug)]
+pub struct Effects<M: Machine> {
+    /// Handed to the performer, or their outcome is on its way to the log.
+    running: HashSet<EffectId>,
+    /// Pending and not running: when this replica may take them up (monotonic).
+    due_ms: HashMap<EffectId, u64>,
+    scan_after: Option<EffectId>,
+    round_at_ms: u64,
+    machine: std::marker::PhantomData<M>,
+}
+
+impl<M: Machine> Default for Effects<M> {
+    fn default() -> Effects<M> {
+        Effects {
+            running: HashSet::new(),
+            due_ms: HashMap::new(),
+            scan_after: None,
+            round_at_ms: 0,
+            machine: std::marker::PhantomData,
+        }
+    }
+}
+
+// === impl Effects ===
+
+impl<M: Machine> Effects<M> {
+    /// The effect's row is gone: done, or its entity has ended.
+    pub fn gone(&mut self, id: &EffectId) {
+        self.running.remove(id);
+        self.due_ms.remove(id);
+    }
+
+    /// The performer's outcome is recorded. If the row is still there, it rests before it is taken up again.
+    pub fn outcome_recorded(&mut self, now: Now, id: &EffectId) {
+        if self.running.remove(id) {
+            self.due_ms.insert(id.clone(), now.mono_ms + limits::EFFECT_ADOPT_MS);
+        }
+    }
+
+    fn start(&mut self, id: EffectId, effect: M::Effect, out: &mut Vec<Output<M>>) {
+        self.due_ms.remove(&id);
+        if self.running.insert(id.clone()) {
+            out.push(Output::Perform { id, effect });
+        }
+    }
+}
+
+impl<M: Machine> Replica<M> {
+    /// A commit wrote an effect. Its writer performs it now; the others only remember it.
+    pub(super) fn effect_learned(&mut self, now: Now, new: NewEffect<M::Effect>, out: &mut Vec<Output<M>>) {
+        let fresh = self.tail.is_ready() || new.mode == EffectMode::Once;
+        let room = self.effects.running.len() < limits::EFFECTS_RUNNING_MAX || new.mode == EffectMode::Once;
+        if new.writer == self.me && fresh && room {
+            self.effects.start(new.id, new.effect, out);
+        } else {
+            self.effects.due_ms.insert(new.id, now.mono_ms + limits::EFFECT_ADOPT_MS);
+        }
+    }
+
+    pub(super) fn performed(&mut self, now: Now, id: EffectId, outcome: Option<M::Command>) {
+        match outcome {
+            Some(command) => self.commands.push(now, Origin::Effect(id), command),
+            None => {
+                if self.effects.running.remove(&id) {
+                    self.effects.due_ms.insert(id, now.mono_ms + limits::EFFECT_RETRY_MS);
+                }
+            }
+        }
+    }
+
+    /// Looks through pending effects, a bounded number a round, and takes up what is this replica's to take.
+    pub(super) fn adopt_effects(&mut self, now: Now, out: &mut Vec<Output<M>>) -> Result<(), StoreError> {
+        if now.mono_ms < self.effects.round_at_ms {
+            return Ok(());
+        }
+        self.effects.round_at_ms = now.mono_ms + limits::LEDGER_ROUND_MS;
+        let after = self.effects.scan_after.take();
+        let rows = self.snapshot.effects::<M::Effect>(after.as_ref(), limits::EFFECT_SCAN_MAX)?;
+        if rows.len() == limits::EFFECT_SCAN_MAX {
+            self.effects.scan_after = rows.last().map(|(id, _)| id.clone());
+        }
+        for (id, pending) in rows {
+            if !self.effects.running.contains(&id) {
+                self.consider(now, id, pending, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn consider(
+        &mut self,
+        now: Now,
+        id: EffectId,
+        pending: PendingEffect<M::Effect>,
+        out: &mut Vec<Output<M>>,
+    ) {
+        let mine_once = pending.mode == EffectMode::Once && !self.passes_by_time();
+        if mine_once {
+            // A retry of this process's own, or what an earlier life of this replica left behind.
+            if pending.writer == self.me {
+                if self.effects.due_ms.get(&id).is_some_and(|due| *due <= now.mono_ms) {
+                    self.effects.start(id, pending.effect, out);
+                }
+            } else if pending.writer.replica == self.me.replica {
+                let command = self.machine.on_abandoned(&id, &pending.effect);
+                self.effects.running.insert(id.clone());
+                self.commands.push(now, Origin::Effect(id), command);
+            }
+            return;
+        }
+        let own_past = pending.writer.replica == self.me.replica && pending.writer != self.me;
+        let wait_ms = if own_past { 0 } else { limits::EFFECT_ADOPT_MS };
+        let due = *self.effects.due_ms.entry(id.clone()).or_insert(now.mono_ms + wait_ms);
+        if due <= now.mono_ms && self.effects.running.len() < limits::EFFECTS_RUNNING_MAX {
+            tracing::info!(effect = %id, writer = %pending.writer, "taking up a pending effect");
+            metrics::counter!(aip_names::metrics::EFFECTS_ADOPTED).increment(1);
+            self.effects.start(id, pending.effect, out);
+        }
+    }
+
+    fn passes_by_time(&self) -> bool {
+        match self.variant {
+            #[cfg(feature = "broken")]
+            super::Variant::ClaimsPassByTime => true,
+            _ => false,
+        }
+    }
+}
