@@ -17,4 +17,5 @@ pub use binary::{Binary, ServerVersion, find};
 pub use config::{Config, Listen, UserKey};
 pub use error::NatsdError;
 pub use identities::Identities;
+pub use process::{OnLine, Process};
 pub use server::{Server, Settings};

@@ -1,12 +1,14 @@
-//! One child process that does not outlive us.
+//! A child process that does not outlive us, for nats-server and for the services that a launcher starts.
 //!
 //! The child is started and reaped by a thread of its own. With `setpriv` (util-linux) the kernel kills the
 //! child when that thread ends, which is when our process ends, however it ends. Where there is no `setpriv`
-//! the next start finds the left-over by its pid file and ends it.
+//! the next start of a server finds the left-over by its pid file and ends it.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -15,53 +17,65 @@ use tokio::sync::{oneshot, watch};
 
 use crate::error::NatsdError;
 
-/// A running child.
+/// What is done with each line a child writes, on standard output or standard error.
+pub type OnLine = Box<dyn Fn(&str) + Send + Sync>;
+
+/// A longer line is cut in pieces.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+
+/// A running child. Dropping it kills it.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     pid: Pid,
     ended: watch::Receiver<Option<ExitStatus>>,
 }
 
 impl Process {
-    /// Starts `program`, in a process group of its own: Ctrl-C is for us, who stop it last.
-    pub(crate) async fn spawn(program: &Path, arguments: &[&str]) -> Result<Self, NatsdError> {
-        let mut command = if kernel_ends_children() {
-            let mut command = Command::new("setpriv");
-            command.args(["--pdeathsig", "KILL", "--"]).arg(program);
-            command
-        } else {
-            Command::new(program)
-        };
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    /// Starts `command` (program, arguments, environment and working folder of it are used), in a process
+    /// group of its own: Ctrl-C is for us, who stop our children in order. Its output goes to `on_line`, or
+    /// nowhere.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub async fn spawn(command: Command, on_line: Option<OnLine>) -> Result<Self, NatsdError> {
+        let program = PathBuf::from(command.get_program());
+        let mut command = if kernel_ends_children() { ended_by_kernel(&command) } else { command };
+        let output = || if on_line.is_some() { Stdio::piped() } else { Stdio::null() };
+        command.stdin(Stdio::null()).stdout(output()).stderr(output());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let (started_in, started) = oneshot::channel();
         let (ended_in, ended) = watch::channel(None);
         let supervisor =
-            std::thread::Builder::new().name("nats-server".to_owned()).spawn(move || match command.spawn() {
+            thread::Builder::new().name("child".to_owned()).spawn(move || match command.spawn() {
                 Ok(mut child) => {
                     let _ = started_in.send(Ok(child.id()));
+                    let readers = read_lines(&mut child, on_line);
                     let status = child.wait().unwrap_or_default();
+                    // its last words come before its end is told
+                    readers.into_iter().for_each(|reader| drop(reader.join()));
                     let _ = ended_in.send(Some(status));
                 }
                 Err(error) => {
                     let _ = started_in.send(Err(error));
                 }
             });
-        supervisor.map_err(NatsdError::io("start a thread for", program))?;
+        supervisor.map_err(NatsdError::io("start a thread for", &program))?;
         let started = started.await.map_err(|_| NatsdError::NotRunning)?;
-        let pid = started.map_err(NatsdError::io("start", program))?;
+        let pid = started.map_err(NatsdError::io("start", &program))?;
         Ok(Self { pid: Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX)), ended })
     }
 
-    pub(crate) fn id(&self) -> i32 {
+    pub fn id(&self) -> i32 {
         self.pid.as_raw()
     }
 
-    pub(crate) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.ended.borrow().is_none()
     }
 
-    pub(crate) fn signal(&self, signal: Signal) -> Result<(), NatsdError> {
+    /// # Errors
+    /// It has ended, or the system refuses.
+    pub fn signal(&self, signal: Signal) -> Result<(), NatsdError> {
         // after its end the number may belong to somebody else
         if self.is_running() {
             kill(self.pid, signal).map_err(NatsdError::from)
@@ -71,8 +85,25 @@ impl Process {
     }
 
     /// Waits for the end of the process, for ever if need be.
-    pub(crate) async fn ended(&self) {
-        let _ = self.ended.clone().wait_for(Option::is_some).await;
+    pub async fn ended(&self) -> ExitStatus {
+        match self.ended.clone().wait_for(Option::is_some).await {
+            Ok(status) => status.unwrap_or_default(),
+            Err(_) => ExitStatus::default(),
+        }
+    }
+
+    /// Asks it to end (SIGTERM) and kills it after `grace`.
+    ///
+    /// # Errors
+    /// It has ended already.
+    pub async fn stop(&self, grace: Duration) -> Result<ExitStatus, NatsdError> {
+        self.signal(Signal::SIGTERM)?;
+        if let Ok(status) = tokio::time::timeout(grace, self.ended()).await {
+            return Ok(status);
+        }
+        // it may end between the two
+        let _ = self.signal(Signal::SIGKILL);
+        Ok(self.ended().await)
     }
 }
 
@@ -80,6 +111,48 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.signal(Signal::SIGKILL);
     }
+}
+
+/// The same command, under `setpriv`, which becomes it.
+fn ended_by_kernel(command: &Command) -> Command {
+    let mut wrapped = Command::new("setpriv");
+    wrapped.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        wrapped.current_dir(folder);
+    }
+    wrapped
+}
+
+/// One thread for each of the two pipes, until it closes.
+fn read_lines(child: &mut Child, on_line: Option<OnLine>) -> Vec<thread::JoinHandle<()>> {
+    let Some(on_line) = on_line.map(Arc::new) else { return Vec::new() };
+    let stdout = child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
+    let stderr = child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
+    let pipes = [stdout, stderr].into_iter().flatten();
+    pipes
+        .map(|pipe| {
+            let on_line = Arc::clone(&on_line);
+            thread::spawn(move || {
+                let mut pipe = BufReader::new(pipe);
+                let mut line = Vec::new();
+                while pipe
+                    .by_ref()
+                    .take(LINE_BYTES_MAX)
+                    .read_until(b'\n', &mut line)
+                    .is_ok_and(|bytes| bytes > 0)
+                {
+                    on_line(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']));
+                    line.clear();
+                }
+            })
+        })
+        .collect()
 }
 
 /// Whether `setpriv --pdeathsig` can be used.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use aip_names::{Identity, TrustDomain, User};
@@ -108,11 +109,7 @@ impl Server {
     /// It does not run.
     pub async fn stop(&mut self) -> Result<(), NatsdError> {
         let process = self.process.take().ok_or(NatsdError::NotRunning)?;
-        process.signal(Signal::SIGTERM)?;
-        if tokio::time::timeout(STOP_TIMEOUT, process.ended()).await.is_err() {
-            process.signal(Signal::SIGKILL)?;
-            process.ended().await;
-        }
+        process.stop(STOP_TIMEOUT).await?;
         Ok(())
     }
 
@@ -158,11 +155,12 @@ impl Server {
         let config = self.config()?.render()?;
         let config_file = self.config_file();
         std::fs::write(&config_file, config).map_err(NatsdError::io("write", &config_file))?;
-        let process =
-            Process::spawn(&self.binary.path, &["--config", &config_file.to_string_lossy()]).await?;
+        let mut command = Command::new(&self.binary.path);
+        command.arg("--config").arg(&config_file);
+        let process = Process::spawn(command, None).await?;
         let ready = tokio::select! {
             ready = self.wait_ready(&process) => ready,
-            () = process.ended() => Err("it ended".to_owned()),
+            _ = process.ended() => Err("it ended".to_owned()),
             () = tokio::time::sleep(READY_TIMEOUT) => Err(format!("not within {} s", READY_TIMEOUT.as_secs())),
         };
         match ready {
