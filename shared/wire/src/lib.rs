@@ -3,15 +3,24 @@
 //! Bytes become a [`validate::Checked`] here or are refused with a code. Nothing in this crate authenticates,
 //! authorizes, stores or sends anything, and nothing reads a clock except where a caller asks for the present.
 
+pub mod codes;
+mod decode;
 pub mod envelope;
+pub mod events;
 pub mod ids;
 pub mod message;
+pub mod read;
+mod refusal;
+mod scan;
 mod shape;
 pub mod timestamp;
 pub mod types;
 
+pub use aip_names::limits;
+pub use decode::decode;
 pub use envelope::{AIP_VERSION, Envelope, TransportMessage};
 pub use ids::*;
 pub use message::{MessageBody, MessageType};
+pub use refusal::Refusal;
 pub use timestamp::Timestamp;
 pub use types::*;

@@ -65,7 +65,8 @@ macro_rules! tagged_union {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let object = serde_json::Map::<String, serde_json::Value>::deserialize(deserializer)?;
-                $name::deserialize(serde_json::Value::Object(object)).map_err(serde::de::Error::custom)
+                let value = serde_json::Value::Object(object);
+                $name::deserialize($crate::decode::Strict(&value)).map_err(serde::de::Error::custom)
             }
         }
     };

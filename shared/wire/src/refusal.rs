@@ -1,0 +1,63 @@
+//! A refusal: which code, where, and a text for people. The text never repeats a value from the request, because values
+//! may be secret; it may name members.
+
+use aip_names::limits::REFUSAL_TEXT_BYTES_MAX;
+use serde_json::json;
+
+use crate::codes::Code;
+use crate::types::ProtocolError;
+
+/// Why something was not taken. `path` is a JSON pointer into what was received; empty for the whole of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code} at '{path}': {message}")]
+pub struct Refusal {
+    pub code: &'static Code,
+    pub path: String,
+    pub message: String,
+}
+
+impl Refusal {
+    /// A refusal with texts cut to the bound, so that a request cannot make its answer large.
+    pub fn new(code: &'static Code, path: impl Into<String>, message: impl Into<String>) -> Refusal {
+        Refusal { code, path: cut(path.into()), message: cut(message.into()) }
+    }
+
+    /// A refusal of the whole, in the code's own words.
+    pub fn of(code: &'static Code) -> Refusal {
+        Refusal::new(code, "", code.meaning)
+    }
+}
+
+impl From<Refusal> for ProtocolError {
+    fn from(refusal: Refusal) -> ProtocolError {
+        let mut error = ProtocolError::of(refusal.code, refusal.message);
+        if !refusal.path.is_empty() {
+            error.details = Some(json!({ "path": refusal.path }));
+        }
+        error
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > REFUSAL_TEXT_BYTES_MAX {
+        let mut end = REFUSAL_TEXT_BYTES_MAX;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Appends one step to a JSON pointer (RFC 6901).
+pub(crate) fn push_step(pointer: &mut String, step: &str) {
+    pointer.push('/');
+    for character in step.chars() {
+        match character {
+            '~' => pointer.push_str("~0"),
+            '/' => pointer.push_str("~1"),
+            other => pointer.push(other),
+        }
+    }
+}
