@@ -203,3 +203,33 @@ pub const QUERY_LIST_ITEMS_MAX: usize = 100;
 pub const DRAIN_MS: u64 = 10_000;
 /// The longest that a configuration may let it wait.
 pub const DRAIN_MS_MAX: u64 = 300_000;
+
+// === gateway ===
+
+/// Attempts at dispatching one action, the first included.
+pub const DISPATCH_ATTEMPTS_MAX: u32 = 12;
+/// How long the second attempt waits; each later one waits twice as long as the one before.
+pub const DISPATCH_BACKOFF_FIRST_MS: u64 = 100;
+/// The longest that an attempt waits.
+pub const DISPATCH_BACKOFF_MAX_MS: u64 = 5_000;
+/// How long the first attempt of an action that may be repeated waits for its answer, before another worker is asked;
+/// each later one waits twice as long. An action that may not be repeated waits until its deadline.
+pub const DISPATCH_PATIENCE_MS: u64 = 5_000;
+/// Requests to workers under way in one gateway.
+pub const DISPATCH_RUNNING_MAX: usize = 2_048;
+/// How long an idempotency key stands when the contract does not say.
+pub const IDEMPOTENCY_TTL_DEFAULT_MS: u64 = 86_400_000;
+/// Registrations of one worker's principal that stand beside each other.
+pub const MANIFEST_ROWS_MAX: usize = 512;
+/// Capabilities of one manifest, a worker's or the gateway's own.
+pub const MANIFEST_CAPABILITIES_MAX: usize = 1_000;
+/// Capabilities whose schemas one gateway keeps compiled.
+pub const CATALOG_COMPILED_MAX: usize = 1_024;
+/// How often an admission looks again because the registration it looked at was gone.
+pub const ADMIT_TRIES_MAX: usize = 4;
+/// How long after its deadline an action's waiter still waits for the record of its end.
+pub const RESULT_GRACE_MS: u64 = 2_000;
+/// Records of one action: the admission, two for each attempt, and the end.
+pub const ACTION_RECORDS_MAX: usize = 2 * DISPATCH_ATTEMPTS_MAX as usize + 2;
+/// An id that a client chooses.
+pub const ID_BYTES_MAX: usize = 256;

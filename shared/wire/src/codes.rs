@@ -83,6 +83,7 @@ codes! {
     LIMIT_SCHEMA_BYTES = "aip.limit.schema_bytes", Permanent, 400, once, Public, "a capability schema is too large";
     LIMIT_SCHEMA_DEPTH = "aip.limit.schema_depth", Permanent, 400, once, Public, "a capability schema is nested too deeply";
     LIMIT_SCHEMA_NODES = "aip.limit.schema_nodes", Permanent, 400, once, Public, "a capability schema has too many values, written out or after following its references";
+    LIMIT_REGISTRATIONS = "aip.limit.registrations", Permanent, 400, once, Internal, "a worker has too many registrations beside each other";
 
     ENVELOPE_VERSION = "aip.envelope.version_unsupported", Permanent, 400, once, Public, "the envelope declares a protocol version other than 1.0";
     ENVELOPE_TYPE = "aip.envelope.message_type_unsupported", Permanent, 400, once, Public, "the message type is not registered";
@@ -146,6 +147,7 @@ codes! {
     WORKER_TOO_LARGE = "aip.worker.answer_too_large", Connector, 502, once, Internal, "the worker answered more than may pass";
     WORKER_INVALID = "aip.worker.answer_invalid", Connector, 502, once, Internal, "the worker answered something that is no result of this action";
     WORKER_FAILED = "aip.worker.failed", Connector, 502, once, Confidential, "the worker could not finish the action";
+    WORKER_SILENT = "aip.worker.no_answer", Connector, 504, retry, Internal, "the worker got the action and did not answer; nothing that matters can have happened";
     WORKER_UNAVAILABLE = "aip.worker.unavailable", Connector, 503, retry, Internal, "no worker took the action; it has not been started";
 
     CREDENTIAL_REQUIRED = "aip.credential.required", Policy, 403, once, Internal, "the capability needs a credential reference";
