@@ -69,6 +69,18 @@ pub const EFFECT_RETRY_MS: u64 = 1_000;
 pub const EFFECT_SCAN_MAX: usize = 4_096;
 /// How often pending effects and due timers are looked for.
 pub const LEDGER_ROUND_MS: u64 = 50;
+/// The same while nothing waits.
+pub const LEDGER_IDLE_ROUND_MS: u64 = 200;
+/// Inputs of one step of a replica.
+pub const LEDGER_INPUTS_PER_STEP_MAX: usize = 4_096;
+/// Messages of the tail that may wait for the store's thread.
+pub const LEDGER_TAIL_WINDOW: usize = 1_024;
+/// How long a tail that could not be opened, or broke, rests before the next try.
+pub const LEDGER_TAIL_RETRY_MS: u64 = 250;
+/// How long JetStream may take to show the ledger's stream.
+pub const LEDGER_OPEN_TIMEOUT_MS: u64 = 5_000;
+/// How long a drain waits for records that are in flight.
+pub const LEDGER_DRAIN_MS: u64 = 10_000;
 /// Timers fired in one round.
 pub const TIMERS_ROUND_MAX: usize = 1_024;
 /// How long replicas that did not set a timer leave it to the one that did.
@@ -91,6 +103,12 @@ pub const LEDGER_TAIL_INACTIVE_MS: u64 = 60_000;
 
 /// The directory file: tens of thousands of principals.
 pub const DIRECTORY_BYTES_MAX: u64 = 8_388_608;
+/// Scopes of one principal, grant or credential; with the texts' bound, what keeps a trusted context small.
+pub const DIRECTORY_SCOPES_MAX: usize = 64;
+/// An id, name or scope that may stand in a trusted context and so in every record of an action.
+pub const ADMISSION_TEXT_BYTES_MAX: usize = 256;
+/// How much a token issuer's clock may be off.
+pub const TOKEN_LEEWAY_MAX_MS: u64 = 300_000;
 /// A bearer token or API key. Larger ones do not fit the header lines of common proxies either.
 pub const TOKEN_BYTES_MAX: usize = 8_192;
 /// A token issuer's key set.
@@ -177,6 +195,8 @@ pub const REFUSAL_TEXT_BYTES_MAX: usize = 512;
 
 /// Requests under way in one door. Waiting readers count too, so this is far more than the processor can work on.
 pub const DOOR_IN_FLIGHT_MAX: usize = 2_048;
+/// Of these, requests with one bearer token, so that one sender cannot fill the door.
+pub const SENDER_IN_FLIGHT_MAX: usize = 512;
 /// Bytes of the requests under way in one door, as received; parsed they take several times as much.
 pub const DOOR_IN_FLIGHT_BYTES_MAX: usize = 33_554_432;
 /// When a client that found a door full or closing may try again.

@@ -75,6 +75,7 @@ codes! {
     LIMIT_NODES = "aip.limit.nodes", Permanent, 400, once, Public, "the document has too many values";
     LIMIT_STRING_BYTES = "aip.limit.string_bytes", Permanent, 400, once, Public, "a string or member name is too long";
     LIMIT_COLLECTION_ITEMS = "aip.limit.collection_items", Permanent, 400, once, Public, "an object or list has too many members";
+    LIMIT_TIMEOUT = "aip.limit.timeout", Permanent, 400, once, Public, "an action asks for more time than any may have";
     LIMIT_PAGE_ROWS = "aip.limit.page_rows", Permanent, 400, once, Public, "a page asks for or holds a number of rows outside 1 to 1000";
     LIMIT_WAIT = "aip.limit.wait", Permanent, 400, once, Public, "a read asks to wait longer than 30 seconds";
     LIMIT_DELEGATION_HOPS = "aip.limit.delegation_hops", Permanent, 400, once, Public, "a delegation chain has more than ten hops";
@@ -101,10 +102,12 @@ codes! {
     AUTH_CLAIM = "aip.auth.claim_mismatch", Auth, 401, once, Public, "the claimed sender is not the authenticated one";
     AUTH_TOKEN = "aip.auth.token_invalid", Auth, 401, once, Public, "the bearer token or API key is not accepted";
     AUTH_TOKEN_EXPIRED = "aip.auth.token_expired", Auth, 401, once, Public, "the bearer token or API key is no longer valid";
+    AUTH_KEYS = "aip.auth.keys_unavailable", Temporary, 503, retry, Public, "the keys of the token's issuer cannot be read now";
     AUTH_REPLAY = "aip.auth.replay", Auth, 409, once, Public, "a message with this id was already taken from this signer";
     AUTH_SKEW = "aip.auth.skew", Auth, 401, once, Public, "the sending time is too far from the receiver's clock";
 
     POLICY_DENIED = "aip.policy.not_authorized", Policy, 403, once, Internal, "the sender may not do this";
+    POLICY_SCOPE = "aip.policy.scope_missing", Policy, 403, once, Internal, "the sender lacks a scope that this needs";
     TENANT_MISMATCH = "aip.policy.tenant_mismatch", Policy, 403, once, Internal, "the tenant named is not the sender's";
     TENANT_REQUIRED = "aip.policy.tenant_required", Policy, 403, once, Internal, "the sender belongs to several tenants and has to name one";
 
@@ -142,6 +145,7 @@ codes! {
 
     IDEMPOTENCY_REQUIRED = "aip.idempotency.key_required", Permanent, 400, once, Public, "the capability needs an idempotency key";
     IDEMPOTENCY_UNSUPPORTED = "aip.idempotency.key_unsupported", Permanent, 400, once, Public, "the capability takes no idempotency key";
+    IDEMPOTENCY_SCOPE = "aip.idempotency.scope_unresolved", Permanent, 400, once, Public, "the key is unique for an external account, and the action has none";
     IDEMPOTENCY_CONFLICT = "aip.idempotency.conflict", Permanent, 409, once, Internal, "the key was already used for something else";
 
     WORKER_TOO_LARGE = "aip.worker.answer_too_large", Connector, 502, once, Internal, "the worker answered more than may pass";

@@ -14,12 +14,20 @@ pub struct Refusal {
     pub code: &'static Code,
     pub path: String,
     pub message: String,
+    /// When asking again may help, if that is known.
+    pub retry_after_ms: Option<u64>,
 }
 
 impl Refusal {
     /// A refusal with texts cut to the bound, so that a request cannot make its answer large.
     pub fn new(code: &'static Code, path: impl Into<String>, message: impl Into<String>) -> Refusal {
-        Refusal { code, path: cut(path.into()), message: cut(message.into()) }
+        Refusal { code, path: cut(path.into()), message: cut(message.into()), retry_after_ms: None }
+    }
+
+    #[must_use]
+    pub fn retry_after_ms(mut self, retry_after_ms: u64) -> Refusal {
+        self.retry_after_ms = Some(retry_after_ms);
+        self
     }
 
     /// A refusal of the whole, in the code's own words.
@@ -31,6 +39,7 @@ impl Refusal {
 impl From<Refusal> for ProtocolError {
     fn from(refusal: Refusal) -> ProtocolError {
         let mut error = ProtocolError::of(refusal.code, refusal.message);
+        error.retry_after_ms = refusal.retry_after_ms;
         if !refusal.path.is_empty() {
             error.details = Some(json!({ "path": refusal.path }));
         }
