@@ -37,7 +37,7 @@ fn envelope() -> Value {
         "from": {"id": "principal:measure", "kind": "agent"},
         "body": {"action": {
             "id": "act_0197f3a0c0de70008000000000000001",
-            "capability": "cap:shop:order",
+            "capability_id": "cap:shop:order",
             "mode": "sync",
             "input": {"items": items, "address": {"street": "Große Straße 1", "city": "Köln"}},
         }},

@@ -236,7 +236,7 @@ def envelope(number, **members):
         "body": {
             "action": {
                 "id": f"act_0197f3a0c0de7000800000000000000{number}",
-                "capability": "cap:restaurant:book",
+                "capability_id": "cap:restaurant:book",
                 "mode": "sync",
                 "input": {"table": 4, "price": 12.5, "note": "zwölf \"Gäste\"\n\U0001f37d"},
             }
