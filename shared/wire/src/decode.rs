@@ -42,7 +42,7 @@ fn located(error: &serde_path_to_error::Error<DecodeError>) -> Refusal {
 #[derive(Debug, Clone)]
 pub(crate) struct DecodeError {
     message: String,
-    /// The member that is missing, unknown or given twice, when that is what is wrong.
+    /// The member that is missing, when that is what is wrong: it has no place of its own yet.
     member: Option<String>,
 }
 
@@ -94,15 +94,11 @@ impl de::Error for DecodeError {
     }
 
     fn unknown_field(member: &str, _: &'static [&'static str]) -> DecodeError {
-        DecodeError { message: "unknown member".into(), member: Some(member.into()) }
+        DecodeError::new(format!("unknown member {member}"))
     }
 
     fn missing_field(member: &'static str) -> DecodeError {
         DecodeError { message: "required member is missing".into(), member: Some(member.into()) }
-    }
-
-    fn duplicate_field(member: &'static str) -> DecodeError {
-        DecodeError { message: "member given twice".into(), member: Some(member.into()) }
     }
 }
 

@@ -11,10 +11,12 @@ pub mod ids;
 pub mod message;
 pub mod read;
 mod refusal;
+pub mod rules;
 mod scan;
 mod shape;
 pub mod timestamp;
 pub mod types;
+pub mod validate;
 
 pub use aip_names::limits;
 pub use decode::decode;
