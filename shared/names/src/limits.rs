@@ -29,6 +29,29 @@ pub const NATS_LOG_BYTES_MAX: usize = 16_777_216;
 /// Log files kept of it.
 pub const NATS_LOG_FILES_MAX: usize = 3;
 
+// === bus ===
+
+/// Messages kept for one subscription between the connection and its reader; more are dropped and counted.
+pub const BUS_SUBSCRIPTION_MESSAGES_MAX: usize = 4_096;
+/// Commands waiting to be written to the connection, which is what a service says while the server is away.
+pub const BUS_COMMANDS_MAX: usize = 4_096;
+/// Connection events waiting to be counted.
+pub const BUS_EVENTS_MAX: usize = 256;
+/// Two unanswered pings of this distance are a lost connection.
+pub const BUS_PING_INTERVAL_MS: u64 = 5_000;
+/// One attempt to connect.
+pub const BUS_CONNECT_TIMEOUT_MS: u64 = 5_000;
+/// Pause before the second attempt; each further one doubles it. There is no last attempt.
+pub const BUS_RECONNECT_FIRST_MS: u64 = 20;
+/// The longest pause between attempts.
+pub const BUS_RECONNECT_MAX_MS: u64 = 2_000;
+/// One log line of a kind in this time; what comes between is only counted.
+pub const BUS_LOG_INTERVAL_MS: u64 = 10_000;
+/// A request to JetStream about a stream.
+pub const BUS_STREAM_TIMEOUT_MS: u64 = 10_000;
+/// Bytes of a header that we set; a longer value is left out.
+pub const BUS_HEADER_BYTES_MAX: usize = 256;
+
 // === ledger ===
 
 /// redb's page cache, for each store.
@@ -164,6 +187,8 @@ pub const JSON_NODES_MAX: usize = 50_000;
 pub const JSON_STRING_BYTES_MAX: usize = 262_144;
 /// Members of one object, or items of one list.
 pub const JSON_COLLECTION_ITEMS_MAX: usize = 10_000;
+/// Values that the frame and its metadata add to those of the envelope.
+pub const TRANSPORT_EXTRA_NODES_MAX: usize = 5_000;
 /// Rows of one page, asked for or answered (section 16.4).
 pub const PAGE_ROWS_MAX: usize = 1_000;
 /// How long a reader may wait for an action (section 16.4).

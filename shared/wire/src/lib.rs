@@ -3,6 +3,7 @@
 //! Bytes become a [`validate::Checked`] here or are refused with a code. Nothing in this crate authenticates,
 //! authorizes, stores or sends anything, and nothing reads a clock except where a caller asks for the present.
 
+pub mod capability_schema;
 pub mod codes;
 mod decode;
 pub mod envelope;
@@ -10,11 +11,13 @@ pub mod events;
 pub mod ids;
 pub mod message;
 pub mod read;
+pub mod redact;
 mod refusal;
 pub mod rules;
 mod scan;
 mod shape;
 pub mod timestamp;
+pub mod trusted;
 pub mod types;
 pub mod validate;
 

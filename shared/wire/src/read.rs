@@ -6,6 +6,7 @@ use std::io;
 
 use aip_names::limits::{
     ENVELOPE_BYTES_MAX, JSON_COLLECTION_ITEMS_MAX, JSON_DEPTH_MAX, JSON_NODES_MAX, JSON_STRING_BYTES_MAX,
+    TRANSPORT_EXTRA_NODES_MAX, TRANSPORT_MESSAGE_BYTES_MAX, WORKER_ANSWER_BYTES_MAX,
 };
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -14,20 +15,60 @@ use crate::codes::{self, Code};
 use crate::refusal::{Refusal, push_step};
 use crate::scan::scan;
 
-/// Reads one JSON document of at most an envelope's size. Refuses invalid UTF-8, members named twice, halves of
-/// surrogate pairs, numbers that a value cannot keep, and whatever exceeds a bound; also inside open places.
-pub fn strict(bytes: &[u8]) -> Result<Value, Refusal> {
-    strict_within(bytes, ENVELOPE_BYTES_MAX, codes::LIMIT_ENVELOPE_BYTES)
+/// What one document may cost its reader.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    pub bytes_max: usize,
+    pub depth_max: usize,
+    pub nodes_max: usize,
+    /// The code for a document of too many bytes.
+    pub too_large: &'static Code,
 }
 
-/// The same with a bound on the bytes that the caller names, and the code for exceeding it.
-pub fn strict_within(bytes: &[u8], bytes_max: usize, too_large: &'static Code) -> Result<Value, Refusal> {
-    if bytes.len() > bytes_max {
-        return Err(Refusal::of(too_large));
+impl Bounds {
+    /// An envelope on its own.
+    pub const ENVELOPE: Bounds = Bounds {
+        bytes_max: ENVELOPE_BYTES_MAX,
+        depth_max: JSON_DEPTH_MAX,
+        nodes_max: JSON_NODES_MAX,
+        too_large: codes::LIMIT_ENVELOPE_BYTES,
+    };
+
+    /// An envelope in its NATS frame: one level more, and room for what the sending service adds.
+    pub const FRAME: Bounds = Bounds {
+        bytes_max: TRANSPORT_MESSAGE_BYTES_MAX,
+        depth_max: JSON_DEPTH_MAX + 1,
+        nodes_max: JSON_NODES_MAX + TRANSPORT_EXTRA_NODES_MAX,
+        too_large: codes::LIMIT_ENVELOPE_BYTES,
+    };
+
+    /// A worker's answer in its frame.
+    pub const WORKER_ANSWER: Bounds =
+        Bounds { bytes_max: WORKER_ANSWER_BYTES_MAX, too_large: codes::WORKER_TOO_LARGE, ..Bounds::FRAME };
+}
+
+/// Reads one JSON document within the bounds of an envelope. Refuses invalid UTF-8, members named twice, halves of
+/// surrogate pairs, numbers that a value cannot keep, and whatever exceeds a bound; also inside open places.
+pub fn strict(bytes: &[u8]) -> Result<Value, Refusal> {
+    strict_within(bytes, &Bounds::ENVELOPE)
+}
+
+/// The same within bounds that the caller names.
+pub fn strict_within(bytes: &[u8], bounds: &Bounds) -> Result<Value, Refusal> {
+    if bytes.len() > bounds.bytes_max {
+        return Err(Refusal::of(bounds.too_large));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| Refusal::of(codes::JSON_UTF8))?;
     let found = scan(text);
-    let mut reader = Reader { bad_number: found.bad_number, ..Reader::default() };
+    let mut reader = Reader {
+        bounds: *bounds,
+        bad_number: found.bad_number,
+        numbers: 0,
+        doubles: false,
+        nodes: 0,
+        refused: None,
+        steps: Vec::new(),
+    };
     let mut parser = serde_json::Deserializer::from_str(text);
     let read = Node { reader: &mut reader, depth: 1 }.deserialize(&mut parser);
     let value = match read.and_then(|value| parser.end().map(|()| value)) {
@@ -35,8 +76,8 @@ pub fn strict_within(bytes: &[u8], bytes_max: usize, too_large: &'static Code) -
         Err(error) => return Err(reader.refusal(&error, found.lone_surrogate)),
     };
     // a double may be written longer than it was read: 1e15 comes out with sixteen digits
-    if reader.doubles && written_bytes(&value) > bytes_max {
-        return Err(Refusal::of(too_large));
+    if reader.doubles && written_bytes(&value) > bounds.bytes_max {
+        return Err(Refusal::of(bounds.too_large));
     }
     Ok(value)
 }
@@ -61,8 +102,8 @@ pub fn written_bytes(value: &Value) -> usize {
     }
 }
 
-#[derive(Default)]
 struct Reader {
+    bounds: Bounds,
     bad_number: Option<usize>,
     numbers: usize,
     doubles: bool,
@@ -114,7 +155,11 @@ impl Node<'_> {
     }
 
     fn enter<E: Error>(&mut self) -> Result<(), E> {
-        if self.depth > JSON_DEPTH_MAX { Err(self.reader.refuse(codes::LIMIT_DEPTH)) } else { Ok(()) }
+        if self.depth > self.reader.bounds.depth_max {
+            Err(self.reader.refuse(codes::LIMIT_DEPTH))
+        } else {
+            Ok(())
+        }
     }
 
     fn room<E: Error>(&mut self, items: usize) -> Result<(), E> {
@@ -131,7 +176,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         self.reader.nodes += 1;
-        if self.reader.nodes > JSON_NODES_MAX {
+        if self.reader.nodes > self.reader.bounds.nodes_max {
             return Err(self.reader.refuse(codes::LIMIT_NODES));
         }
         deserializer.deserialize_any(self)

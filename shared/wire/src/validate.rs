@@ -4,13 +4,13 @@
 use std::io::{self, BufRead, Read, Write};
 
 use aip_names::limits::ENVELOPE_BYTES_MAX;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::codes;
 use crate::decode::decode;
-use crate::envelope::{AIP_VERSION, Envelope};
+use crate::envelope::{AIP_VERSION, Envelope, TransportMessage};
 use crate::message::MessageType;
-use crate::read;
+use crate::read::{self, Bounds};
 use crate::refusal::Refusal;
 use crate::rules;
 
@@ -46,6 +46,19 @@ pub fn value(value: Value) -> Result<Checked, Refusal> {
     let envelope: Envelope = decode(&value)?;
     rules::envelope(&envelope)?;
     Ok(Checked { value, envelope })
+}
+
+/// Checks a NATS payload: a TransportMessage whose envelope passes. Its metadata is returned as received; whether it may be
+/// trusted is the receiver's question. A bare envelope is refused: one subject, one frame.
+pub fn frame(bytes: &[u8], bounds: &Bounds) -> Result<(Checked, Map<String, Value>), Refusal> {
+    let received = read::strict_within(bytes, bounds)?;
+    let message: TransportMessage =
+        decode(&received).map_err(|refusal| Refusal { code: codes::TRANSPORT_FRAME, ..refusal })?;
+    // the frame has room for metadata; the envelope may not take it
+    if bytes.len() > ENVELOPE_BYTES_MAX && read::written_bytes(&message.envelope) > ENVELOPE_BYTES_MAX {
+        return Err(Refusal::of(codes::LIMIT_ENVELOPE_BYTES));
+    }
+    Ok((value(message.envelope)?, message.metadata.unwrap_or_default()))
 }
 
 /// Looks at version and type before the shape: another version may have another shape, and deserves its own answer.
@@ -132,6 +145,8 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use aip_names::limits::{JSON_DEPTH_MAX, WORKER_ANSWER_BYTES_MAX};
+
     use super::*;
 
     const HEARTBEAT: &str = r#"{"aip_version":"1.0","message_type":"aip.core.v1.heartbeat","message_id":"msg_1","sent_at":"2026-07-14T08:30:00Z","body":{"heartbeat":{"sequence":1}}}"#;
@@ -152,6 +167,31 @@ mod tests {
         assert_eq!(code(&HEARTBEAT.replace("msg_1", "")), "aip.envelope.rule_violated");
         assert_eq!(code("[]"), "aip.envelope.schema_invalid");
         assert_eq!(code("null"), "aip.envelope.schema_invalid");
+    }
+
+    #[test]
+    fn a_frame_holds_an_envelope_and_nothing_else() {
+        let framed = format!(r#"{{"envelope":{HEARTBEAT},"metadata":{{"aip.trusted_context":{{}}}}}}"#);
+        let (checked, metadata) = frame(framed.as_bytes(), &Bounds::FRAME).unwrap();
+        assert_eq!(checked.envelope().message_type, MessageType::Heartbeat);
+        assert!(metadata.contains_key("aip.trusted_context"));
+        assert!(frame(format!(r#"{{"envelope":{HEARTBEAT}}}"#).as_bytes(), &Bounds::FRAME).is_ok());
+        let told = |text: &str, bounds: &Bounds| frame(text.as_bytes(), bounds).unwrap_err().code.name;
+        assert_eq!(told(HEARTBEAT, &Bounds::FRAME), "aip.transport.frame_invalid");
+        assert_eq!(told(r#"{"envelope":1}"#, &Bounds::FRAME), "aip.envelope.schema_invalid");
+        let large = format!("{framed}{}", " ".repeat(WORKER_ANSWER_BYTES_MAX));
+        assert_eq!(told(&large, &Bounds::WORKER_ANSWER), "aip.worker.answer_too_large");
+    }
+
+    #[test]
+    fn the_deepest_envelope_fits_the_frame() {
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        let deep =
+            |levels: usize| format!("{},\"trace\":{}}}", &HEARTBEAT[..HEARTBEAT.len() - 1], nested(levels));
+        let deepest = deep(JSON_DEPTH_MAX - 1);
+        assert!(envelope(deepest.as_bytes()).is_ok());
+        assert!(frame(format!(r#"{{"envelope":{deepest}}}"#).as_bytes(), &Bounds::FRAME).is_ok());
+        assert_eq!(code(&deep(JSON_DEPTH_MAX)), "aip.limit.depth");
     }
 
     #[test]
