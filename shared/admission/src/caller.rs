@@ -1,0 +1,80 @@
+//! Who is asking, once that is proven. A [`Caller`] can only be made by the gates of this crate.
+
+use aip_wire::{Principal, PrincipalId, Refusal, codes};
+
+pub use aip_wire::trusted::Method;
+
+use crate::directory::Party;
+use crate::pattern::Scopes;
+
+/// An authenticated principal, with everything taken from the directory and nothing from the message.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    principal: Principal,
+    method: Method,
+    scopes: Scopes,
+    tenants: Vec<String>,
+}
+
+// === impl Caller ===
+
+impl Caller {
+    pub(crate) fn new(party: &Party, method: Method) -> Caller {
+        Caller {
+            principal: party.principal.clone(),
+            method,
+            scopes: party.scopes.clone(),
+            tenants: party.tenants.clone(),
+        }
+    }
+
+    /// Less than the directory gives, for a token that says so.
+    pub(crate) fn narrowed_to(mut self, scopes: &Scopes) -> Caller {
+        self.scopes = self.scopes.narrowed_to(scopes);
+        self
+    }
+
+    pub(crate) fn signed_by(mut self, did: &str) -> Caller {
+        self.principal.did = Some(did.to_owned());
+        self.method = Method::Signature { did: did.to_owned() };
+        self
+    }
+
+    /// As the directory describes it, with the DID that signed, if one did.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    pub fn id(&self) -> &PrincipalId {
+        &self.principal.id
+    }
+
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    pub fn scopes(&self) -> &Scopes {
+        &self.scopes
+    }
+
+    pub fn tenants(&self) -> &[String] {
+        &self.tenants
+    }
+
+    /// The tenant that a request is for: the one it asks for, if the caller belongs to it, else the caller's first
+    /// (22.6). `None` for a caller without tenants.
+    ///
+    /// # Errors
+    /// `aip.policy.tenant_mismatch` for any other tenant, whether or not it exists.
+    pub fn tenant(&self, requested: Option<&str>) -> Result<Option<&str>, Refusal> {
+        match requested {
+            None => Ok(self.tenants.first().map(String::as_str)),
+            Some(requested) => match self.tenants.iter().find(|own| *own == requested) {
+                Some(own) => Ok(Some(own)),
+                None => {
+                    Err(Refusal::new(codes::TENANT_MISMATCH, "", "the caller does not belong to this tenant"))
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! From configuration to directory: every reference has to resolve, every proof has to belong to one principal, and
+//! all problems are found in one go, each with its place.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use toml::value::Datetime;
+
+use aip_names::limits::{
+    ADMISSION_TEXT_BYTES_MAX, DIRECTORY_SCOPES_MAX, JWKS_REFRESH_MIN_MS, JWKS_STALE_MAX_MS,
+    TOKEN_LEEWAY_MAX_MS,
+};
+use aip_names::{Service, TrustDomain, Version};
+use aip_wire::{ExternalAccountRef, Principal, PrincipalId, RiskLevel};
+
+use super::config::{Config, CredentialConfig, GrantConfig, IssuerConfig, PrincipalConfig, WorkerConfig};
+use super::{
+    ApiKey, Credential, Directory, DirectoryError, Grant, Issuer, KeySource, Party, Problem, Tenant, Worker,
+};
+use crate::pattern::{CapabilityPattern, Scopes};
+
+impl Directory {
+    /// What is wrong with this configuration; nothing when a directory can be built from it.
+    pub fn check(config: &Config) -> Vec<Problem> {
+        match Directory::build(config) {
+            Err(DirectoryError::Invalid(problems)) => problems,
+            Ok(_) | Err(_) => Vec::new(),
+        }
+    }
+
+    /// # Errors
+    /// [`DirectoryError::Invalid`] with everything that is wrong, each with its place.
+    pub fn build(config: &Config) -> Result<Directory, DirectoryError> {
+        let mut builder = Builder::default();
+        builder.general(config);
+        let mut tenants = builder.tenants(config);
+        let parties = builder.parties(config, &tenants);
+        let issuers = builder.issuers(config);
+        builder.subjects_have_issuers(&issuers);
+        let workers = builder.workers(&config.workers, &parties);
+        builder.credentials(&config.credentials, &mut tenants);
+        let grants = builder.grants(&config.grants, &parties);
+        if !builder.problems.is_empty() {
+            return Err(DirectoryError::Invalid(builder.problems));
+        }
+        let text = toml::to_string(config).map_err(|error| DirectoryError::Syntax(error.to_string()))?;
+        Ok(Directory {
+            version: hex::encode(Sha256::digest(text.as_bytes())),
+            trust_domain: config.trust_domain.clone(),
+            limits: config.limits,
+            tenants,
+            parties,
+            dids: builder.dids,
+            subjects: builder.subjects,
+            api_keys: builder.api_keys,
+            issuers,
+            workers,
+            grants,
+        })
+    }
+}
+
+/// Collects problems, and the proofs that have to be unique over all principals.
+#[derive(Default)]
+struct Builder {
+    problems: Vec<Problem>,
+    dids: HashMap<String, PrincipalId>,
+    subjects: HashMap<(String, String), PrincipalId>,
+    api_keys: Vec<ApiKey>,
+}
+
+// === impl Builder ===
+
+impl Builder {
+    fn problem(&mut self, place: impl Into<String>, message: impl Display) {
+        self.problems.push(Problem { place: place.into(), message: message.to_string() });
+    }
+
+    fn general(&mut self, config: &Config) {
+        if let Err(error) = TrustDomain::new(&config.trust_domain) {
+            self.problem("trust_domain", error);
+        }
+        let limits = config.limits;
+        if limits.replay_window_ms < limits.skew_past_ms.saturating_add(limits.skew_future_ms) {
+            self.problem(
+                "limits.replay_window_ms",
+                "is shorter than skew_past_ms and skew_future_ms together",
+            );
+        }
+    }
+
+    fn tenants(&mut self, config: &Config) -> BTreeMap<String, Tenant> {
+        let mut tenants = BTreeMap::new();
+        for (index, tenant) in config.tenants.iter().enumerate() {
+            let place = format!("tenant[{index}]");
+            self.nonblank(&format!("{place}.id"), &tenant.id);
+            let accounts = tenant.external_accounts.clone();
+            self.accounts(&place, &accounts);
+            if tenants.insert(tenant.id.clone(), Tenant { accounts, ..Tenant::default() }).is_some() {
+                self.problem(place, format!("tenant {:?} is there twice", tenant.id));
+            }
+        }
+        tenants
+    }
+
+    fn parties(
+        &mut self,
+        config: &Config,
+        tenants: &BTreeMap<String, Tenant>,
+    ) -> BTreeMap<PrincipalId, Party> {
+        let mut parties = BTreeMap::new();
+        for (index, principal) in config.principals.iter().enumerate() {
+            let place = format!("principal[{index}]");
+            let party = self.party(&place, principal, &config.trust_domain, tenants);
+            self.proofs(&place, principal);
+            if parties.insert(principal.id.clone(), party).is_some() {
+                self.problem(place, format!("principal {:?} is there twice", principal.id.as_str()));
+            }
+        }
+        parties
+    }
+
+    fn party(
+        &mut self,
+        place: &str,
+        config: &PrincipalConfig,
+        trust_domain: &str,
+        tenants: &BTreeMap<String, Tenant>,
+    ) -> Party {
+        self.nonblank(&format!("{place}.id"), config.id.as_str());
+        let mut seen = HashSet::new();
+        for (index, tenant) in config.tenants.iter().enumerate() {
+            let place = format!("{place}.tenants[{index}]");
+            if !tenants.contains_key(tenant) {
+                self.problem(&place, format!("tenant {tenant:?} is not configured"));
+            }
+            if !seen.insert(tenant) {
+                self.problem(place, format!("tenant {tenant:?} is there twice"));
+            }
+        }
+        Party {
+            principal: Principal {
+                id: config.id.clone(),
+                kind: config.kind,
+                display_name: config.display_name.clone(),
+                trust_domain: Some(trust_domain.to_owned()),
+                did: None,
+                external_refs: Vec::new(),
+                delegated_authority: Vec::new(),
+                auth_context: None,
+            },
+            tenants: config.tenants.clone(),
+            scopes: self.scopes(&format!("{place}.scopes"), &config.scopes),
+            capabilities: self.patterns(&format!("{place}.capabilities"), &config.capabilities),
+            risk_max: config.risk_max.unwrap_or(RiskLevel::Critical),
+        }
+    }
+
+    /// A DID, subject or key that two principals share would prove neither.
+    fn proofs(&mut self, place: &str, config: &PrincipalConfig) {
+        for (index, did) in config.dids.iter().enumerate() {
+            let place = format!("{place}.dids[{index}]");
+            if let Err(error) = did.parse::<aip_crypto::Did>() {
+                self.problem(&place, format!("{did:?} is not an Ed25519 did:key: {error}"));
+            }
+            if self.dids.insert(did.clone(), config.id.clone()).is_some() {
+                self.problem(place, format!("{did:?} is bound twice"));
+            }
+        }
+        for (index, subject) in config.subjects.iter().enumerate() {
+            let key = (subject.iss.clone(), subject.subject.clone());
+            if self.subjects.insert(key, config.id.clone()).is_some() {
+                let message = format!("subject {:?} of {:?} is bound twice", subject.subject, subject.iss);
+                self.problem(format!("{place}.subjects[{index}]"), message);
+            }
+        }
+        for (index, key) in config.api_keys.iter().enumerate() {
+            let place = format!("{place}.api_keys[{index}]");
+            let mut digest = [0; 32];
+            if hex::decode_to_slice(&key.sha256.0, &mut digest).is_err() {
+                self.problem(format!("{place}.sha256"), "is not 64 hexadecimal digits");
+            } else if self.api_keys.iter().any(|other| other.digest == digest) {
+                self.problem(format!("{place}.sha256"), "is the digest of another key as well");
+            }
+            self.nonblank(&format!("{place}.id"), &key.id);
+            if self.api_keys.iter().any(|other| other.id == key.id) {
+                self.problem(&place, format!("api key id {:?} is there twice", key.id));
+            }
+            let expires_at_ms = self.instant(&format!("{place}.expires_at"), key.expires_at.as_ref());
+            self.api_keys.push(ApiKey {
+                id: key.id.clone(),
+                principal: config.id.clone(),
+                digest,
+                expires_at_ms,
+            });
+        }
+    }
+
+    fn issuers(&mut self, config: &Config) -> BTreeMap<String, Issuer> {
+        let mut issuers = BTreeMap::new();
+        for (index, issuer) in config.issuers.iter().enumerate() {
+            let place = format!("issuer[{index}]");
+            self.nonblank(&format!("{place}.iss"), &issuer.iss);
+            self.nonblank(&format!("{place}.audience"), &issuer.audience);
+            self.nonblank(&format!("{place}.principal_claim"), &issuer.principal_claim);
+            if issuer.algorithms.is_empty() {
+                self.problem(format!("{place}.algorithms"), "names no algorithm");
+            }
+            let refresh_ms = JWKS_REFRESH_MIN_MS..=JWKS_STALE_MAX_MS;
+            self.within(format!("{place}.refresh_ms"), issuer.refresh_ms, refresh_ms);
+            self.within(format!("{place}.leeway_ms"), issuer.leeway_ms, 0..=TOKEN_LEEWAY_MAX_MS);
+            let Some(keys) = self.key_source(&place, issuer) else { continue };
+            let built = Issuer {
+                iss: issuer.iss.clone(),
+                audience: issuer.audience.clone(),
+                keys,
+                algorithms: issuer.algorithms.clone(),
+                principal_claim: issuer.principal_claim.clone(),
+                scopes_claim: issuer.scopes_claim.clone(),
+                leeway_ms: issuer.leeway_ms,
+                refresh_ms: issuer.refresh_ms,
+            };
+            if issuers.insert(issuer.iss.clone(), built).is_some() {
+                self.problem(place, format!("issuer {:?} is there twice", issuer.iss));
+            }
+        }
+        issuers
+    }
+
+    fn key_source(&mut self, place: &str, issuer: &IssuerConfig) -> Option<KeySource> {
+        match (&issuer.jwks_file, &issuer.jwks_url) {
+            (Some(file), None) => Some(KeySource::File(file.clone())),
+            (None, Some(url)) => {
+                if !is_safe_url(url) {
+                    self.problem(
+                        format!("{place}.jwks_url"),
+                        "is neither https nor http on the loopback address",
+                    );
+                }
+                Some(KeySource::Url(url.clone()))
+            }
+            _ => {
+                self.problem(place, "needs exactly one of jwks_file and jwks_url");
+                None
+            }
+        }
+    }
+
+    fn subjects_have_issuers(&mut self, issuers: &BTreeMap<String, Issuer>) {
+        let unknown: Vec<_> =
+            self.subjects.iter().filter(|((iss, _), _)| !issuers.contains_key(iss)).collect();
+        let unknown: Vec<_> = unknown
+            .into_iter()
+            .map(|((iss, _), id)| {
+                (format!("principal {:?}", id.as_str()), format!("issuer {iss:?} is not configured"))
+            })
+            .collect();
+        for (place, message) in unknown {
+            self.problem(place, message);
+        }
+    }
+
+    fn workers(&mut self, workers: &[WorkerConfig], parties: &BTreeMap<PrincipalId, Party>) -> Vec<Worker> {
+        let mut built: Vec<Worker> = Vec::new();
+        for (index, worker) in workers.iter().enumerate() {
+            let place = format!("worker[{index}]");
+            self.known(&format!("{place}.principal"), &worker.principal, parties);
+            if let Err(error) = Service::new(&worker.service) {
+                self.problem(format!("{place}.service"), error);
+            }
+            if let Err(error) = Version::new(&worker.version) {
+                self.problem(format!("{place}.version"), error);
+            }
+            if built.iter().any(|w| w.service == worker.service && w.principal != worker.principal) {
+                self.problem(&place, format!("service {:?} belongs to another principal", worker.service));
+            }
+            built.push(Worker {
+                principal: worker.principal.clone(),
+                service: worker.service.clone(),
+                version: worker.version.clone(),
+                capabilities: self.patterns(&format!("{place}.capabilities"), &worker.capabilities),
+            });
+        }
+        built
+    }
+
+    fn credentials(&mut self, credentials: &[CredentialConfig], tenants: &mut BTreeMap<String, Tenant>) {
+        for (index, credential) in credentials.iter().enumerate() {
+            let place = format!("credential[{index}]");
+            self.nonblank(&format!("{place}.id"), &credential.id);
+            self.nonblank(&format!("{place}.issuer"), &credential.issuer);
+            let built = Credential {
+                id: credential.id.clone(),
+                issuer: credential.issuer.clone(),
+                scopes: self.scopes(&format!("{place}.scopes"), &credential.scopes),
+                expires_at_ms: self.instant(&format!("{place}.expires_at"), credential.expires_at.as_ref()),
+                refreshable: credential.refreshable,
+                external_account: credential.external_account.clone(),
+            };
+            let Some(tenant) = tenants.get_mut(&credential.tenant) else {
+                let message = format!("tenant {:?} is not configured", credential.tenant);
+                self.problem(format!("{place}.tenant"), message);
+                continue;
+            };
+            if let Some(account) = &built.external_account {
+                self.accounts(&place, std::slice::from_ref(account));
+                if !tenant.accounts.contains(account) {
+                    tenant.accounts.push(account.clone());
+                }
+            }
+            if tenant.credentials.insert(credential.id.clone(), built).is_some() {
+                self.problem(place, format!("credential {:?} is there twice", credential.id));
+            }
+        }
+    }
+
+    fn grants(&mut self, grants: &[GrantConfig], parties: &BTreeMap<PrincipalId, Party>) -> Vec<Grant> {
+        let mut built = Vec::new();
+        for (index, grant) in grants.iter().enumerate() {
+            let place = format!("grant[{index}]");
+            self.known(&format!("{place}.delegate"), &grant.delegate, parties);
+            self.known(&format!("{place}.principal"), &grant.principal, parties);
+            // nobody can give away a tenant that they are not in
+            let given = parties.get(&grant.principal);
+            if given.is_some_and(|party| !party.tenants.contains(&grant.tenant)) {
+                self.problem(
+                    format!("{place}.tenant"),
+                    format!("the principal is not in {:?}", grant.tenant),
+                );
+            }
+            built.push(Grant {
+                delegate: grant.delegate.clone(),
+                principal: grant.principal.clone(),
+                scopes: self.scopes(&format!("{place}.scopes"), &grant.scopes),
+                capabilities: self.patterns(&format!("{place}.capabilities"), &grant.capabilities),
+                tenant: grant.tenant.clone(),
+                risk_max: grant.risk_max.unwrap_or(RiskLevel::Critical),
+                expires_at_ms: self
+                    .instant(&format!("{place}.expires_at"), Some(&grant.expires_at))
+                    .unwrap_or_default(),
+            });
+        }
+        built
+    }
+
+    fn accounts(&mut self, place: &str, accounts: &[ExternalAccountRef]) {
+        for account in accounts {
+            self.nonblank(&format!("{place}: external account id"), &account.id);
+            self.nonblank(&format!("{place}: external account system"), &account.system);
+        }
+    }
+
+    fn known(&mut self, place: &str, id: &PrincipalId, parties: &BTreeMap<PrincipalId, Party>) {
+        if !parties.contains_key(id) {
+            self.problem(place, format!("principal {:?} is not configured", id.as_str()));
+        }
+    }
+
+    /// For texts that end up in trusted contexts, records and logs.
+    fn nonblank(&mut self, place: &str, text: &str) {
+        if text.trim().is_empty() {
+            self.problem(place, "is blank");
+        } else if text.len() > ADMISSION_TEXT_BYTES_MAX || text.chars().any(char::is_control) {
+            let message =
+                format!("is longer than {ADMISSION_TEXT_BYTES_MAX} bytes or has control characters");
+            self.problem(place, message);
+        }
+    }
+
+    fn within(&mut self, place: String, value_ms: u64, range_ms: RangeInclusive<u64>) {
+        if !range_ms.contains(&value_ms) {
+            self.problem(place, format!("is not within {} and {} ms", range_ms.start(), range_ms.end()));
+        }
+    }
+
+    fn scopes(&mut self, place: &str, scopes: &[String]) -> Scopes {
+        if scopes.len() > DIRECTORY_SCOPES_MAX {
+            self.problem(place, format!("has more than {DIRECTORY_SCOPES_MAX} scopes"));
+        }
+        for (index, scope) in scopes.iter().enumerate() {
+            self.nonblank(&format!("{place}[{index}]"), scope);
+        }
+        Scopes::new(scopes.iter().cloned())
+    }
+
+    fn patterns(&mut self, place: &str, patterns: &[String]) -> Vec<CapabilityPattern> {
+        let mut parsed = Vec::new();
+        for (index, text) in patterns.iter().enumerate() {
+            match CapabilityPattern::parse(text) {
+                Ok(pattern) => parsed.push(pattern),
+                Err(error) => self.problem(format!("{place}[{index}]"), error),
+            }
+        }
+        parsed
+    }
+
+    fn instant(&mut self, place: &str, at: Option<&Datetime>) -> Option<u64> {
+        let at = at?;
+        match OffsetDateTime::parse(&at.to_string(), &Rfc3339) {
+            Ok(instant) => Some(u64::try_from(instant.unix_timestamp_nanos() / 1_000_000).unwrap_or(0)),
+            Err(_) => {
+                self.problem(place, "is not a date and time with a zone");
+                None
+            }
+        }
+    }
+}
+
+/// Keys fetched in the clear could be anybody's, except from this machine.
+fn is_safe_url(url: &str) -> bool {
+    match reqwest::Url::parse(url) {
+        Ok(url) if url.scheme() == "https" => url.host_str().is_some(),
+        Ok(url) if url.scheme() == "http" => {
+            matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"))
+        }
+        _ => false,
+    }
+}
