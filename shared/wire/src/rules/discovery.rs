@@ -6,9 +6,6 @@ use super::Judged;
 use super::check::{At, no_blank_entry, nonblank, positive_if};
 use crate::types::{Capability, CapabilityContract, CompensationMode, Manifest, ManifestRequest};
 
-/// The one manifest version of AIP 1.0.
-pub(super) const MANIFEST_VERSION: &str = "aip-manifest/v1";
-
 pub(super) fn request(request: &ManifestRequest, at: &At<'_>) -> Judged {
     match &request.filter {
         Some(filter) => no_blank_entry(&at.member("filter"), "resource_kinds", &filter.resource_kinds),
@@ -17,7 +14,7 @@ pub(super) fn request(request: &ManifestRequest, at: &At<'_>) -> Judged {
 }
 
 pub(super) fn manifest(manifest: &Manifest, at: &At<'_>) -> Judged {
-    if manifest.manifest_version != MANIFEST_VERSION {
+    if manifest.manifest_version != Manifest::VERSION {
         return Err(at.member("manifest_version").rule("must be aip-manifest/v1"));
     }
     if manifest.profiles.is_empty() {

@@ -201,3 +201,55 @@ pub enum CancelTarget {
     Action(ActionId),
     Session(SessionId),
 }
+
+// === impl Action ===
+
+impl Action {
+    /// An action with nothing but what it needs.
+    pub fn new(id: ActionId, capability_id: CapabilityId, input: Value) -> Action {
+        Action {
+            id,
+            capability_id,
+            input,
+            mode: None,
+            idempotency_key: None,
+            timeout_ms: None,
+            conversation: None,
+            memory_context: None,
+            delegation_chain: Vec::new(),
+            federation: None,
+            callback: None,
+            observability: None,
+            compliance: None,
+            identity: None,
+            approval: None,
+            transaction: None,
+        }
+    }
+}
+
+// === impl ActionResult ===
+
+impl ActionResult {
+    pub fn completed(action_id: ActionId, output: Value) -> ActionResult {
+        ActionResult { output: Some(output), ..ActionResult::bare(action_id, ActionResultStatus::Completed) }
+    }
+
+    pub fn failed(action_id: ActionId, error: ProtocolError) -> ActionResult {
+        ActionResult { error: Some(error), ..ActionResult::bare(action_id, ActionResultStatus::Failed) }
+    }
+
+    /// A result of this status and nothing else; a failed one needs an error to be valid.
+    pub fn bare(action_id: ActionId, status: ActionResultStatus) -> ActionResult {
+        ActionResult {
+            action_id,
+            status,
+            output: None,
+            message: Vec::new(),
+            memory_update: None,
+            usage: None,
+            receipt: None,
+            error: None,
+        }
+    }
+}

@@ -133,3 +133,53 @@ wire_enum! {
         Deprecated = "deprecated",
     }
 }
+
+// === impl Manifest ===
+
+impl Manifest {
+    /// The version that every manifest of AIP 1.0 carries.
+    pub const VERSION: &'static str = "aip-manifest/v1";
+
+    pub fn new(agent: Principal, profiles: Vec<ProfileId>, capabilities: Vec<Capability>) -> Manifest {
+        Manifest {
+            manifest_version: Manifest::VERSION.to_owned(),
+            agent,
+            capabilities,
+            profiles,
+            resources: Vec::new(),
+            channels: Vec::new(),
+            security: None,
+            governance: None,
+            limits: None,
+            compatibility: None,
+            extensions: None,
+        }
+    }
+}
+
+// === impl Capability ===
+
+impl Capability {
+    pub fn new(
+        id: CapabilityId,
+        name: impl Into<String>,
+        kind: CapabilityKind,
+        input_schema: Value,
+    ) -> Capability {
+        Capability {
+            id,
+            name: name.into(),
+            kind,
+            input_schema,
+            output_schema: None,
+            description: None,
+            risk: None,
+            stability: None,
+            cost: None,
+            auth: None,
+            bindings: Vec::new(),
+            requires_human_approval: None,
+            contract: None,
+        }
+    }
+}

@@ -47,3 +47,21 @@ pub struct EventStreamRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,
 }
+
+// === impl Event ===
+
+impl Event {
+    /// An event of a registered kind, bound to nothing yet.
+    pub fn of(kind: &'static crate::events::Kind, id: EventId, occurred_at: Timestamp) -> Event {
+        Event {
+            id,
+            kind: kind.name.to_owned(),
+            occurred_at,
+            session_id: None,
+            action_id: None,
+            correlation_id: None,
+            actor: None,
+            data: None,
+        }
+    }
+}

@@ -173,3 +173,42 @@ pub struct ActionStatusRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
 }
+
+// === impl ActionStatus ===
+
+impl ActionStatus {
+    /// A view that shows the state only.
+    pub fn new(action_id: ActionId, state: ActionLifecycleState, updated_at: Timestamp) -> ActionStatus {
+        ActionStatus {
+            action_id,
+            capability_id: None,
+            session_id: None,
+            correlation_id: None,
+            state,
+            queued_state: None,
+            result_status: None,
+            approval_id: None,
+            transaction_id: None,
+            delegation_id: None,
+            started_at: None,
+            updated_at,
+            completed_at: None,
+            retry: None,
+            lease: None,
+            result: None,
+            receipt_chain: None,
+            chunks: Vec::new(),
+            links: BTreeMap::new(),
+        }
+    }
+}
+
+// === impl ActionLifecycleState ===
+
+impl ActionLifecycleState {
+    /// True for the states that an action never leaves (11.5).
+    pub const fn is_terminal(self) -> bool {
+        use ActionLifecycleState as S;
+        matches!(self, S::Cancelled | S::Completed | S::Failed | S::Expired | S::DeadLettered)
+    }
+}

@@ -133,3 +133,20 @@ pub struct TenantRef {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
 }
+
+// === impl Principal ===
+
+impl Principal {
+    pub fn new(id: PrincipalId, kind: PrincipalKind) -> Principal {
+        Principal {
+            id,
+            kind,
+            display_name: None,
+            trust_domain: None,
+            did: None,
+            external_refs: Vec::new(),
+            delegated_authority: Vec::new(),
+            auth_context: None,
+        }
+    }
+}
