@@ -1,0 +1,38 @@
+//! Errors as they go to the wire, from the one registry of codes. Nothing here invents a code, and nothing puts a value
+//! from a request into a text.
+
+use serde_json::Value;
+
+use aip_wire::ProtocolError;
+use aip_wire::codes::{self, Code};
+
+use crate::machine::Refusal;
+
+/// The code of a lawful "no" of the machine.
+pub fn of_refusal(refusal: Refusal) -> &'static Code {
+    match refusal {
+        Refusal::Replayed => codes::AUTH_REPLAY,
+        Refusal::ActionIdConflict => codes::ACTION_ID_CONFLICT,
+        Refusal::IdempotencyConflict => codes::IDEMPOTENCY_CONFLICT,
+        Refusal::CapabilityChanged => codes::CAPABILITY_UNKNOWN,
+        Refusal::DeadlinePassed => codes::ACTION_DEADLINE,
+        Refusal::TooManyRegistrations => codes::LIMIT_REGISTRATIONS,
+    }
+}
+
+/// An error in the code's own words.
+pub fn of(code: &'static Code) -> ProtocolError {
+    ProtocolError::of(code, code.meaning)
+}
+
+pub fn with_details(code: &'static Code, details: Value) -> ProtocolError {
+    ProtocolError { details: Some(details), ..of(code) }
+}
+
+/// True when whoever failed says that it may have happened all the same (19.3).
+pub fn is_uncertain(error: &ProtocolError) -> bool {
+    let says = |value: &Option<Value>| {
+        value.as_ref().and_then(|value| value.get("uncertain_outcome")).and_then(Value::as_bool)
+    };
+    says(&error.details).or_else(|| says(&error.source)).unwrap_or(error.code == codes::ACTION_UNCERTAIN.name)
+}

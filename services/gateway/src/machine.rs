@@ -1,0 +1,196 @@
+//! What the gateway decides and remembers, as one pure machine: actions from admission to their end, workers'
+//! manifests, and the ids of signed messages that must not come again.
+//!
+//! One verb, one file. Nothing here knows a clock, a network, a store or a policy: what a decision needs from
+//! outside stands in its command, and what should happen outside comes out as an effect or a timer.
+
+pub mod action;
+pub mod admit;
+pub mod audit;
+mod expire;
+mod idempotency;
+pub mod keys;
+pub mod lifecycle;
+pub mod manifest;
+pub mod receipts;
+mod redispatch;
+pub mod register;
+pub mod replay;
+pub mod settle;
+pub mod stamp;
+
+use serde::{Deserialize, Serialize};
+
+use aip_kernel::{Applying, Bug, Decision, EffectId, EntityKey, Facts, Fault, Machine, View};
+use aip_wire::ActionId;
+
+pub use action::{ActionEvent, ActionState};
+pub use admit::Admit;
+pub use idempotency::{Reservation, claim_name};
+pub use manifest::{ManifestEvent, ManifestState};
+pub use register::RegisterManifest;
+pub use replay::{ClaimReplay, ReplayClaim, ReplayEvent, ReplayState};
+pub use settle::{Lost, NotDone, Outcome, Settle};
+
+#[cfg(test)]
+mod tests;
+
+/// The gateway's machine. It has no settings: two replicas can't differ in what they make of a record.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GatewayMachine;
+
+#[derive(Debug)]
+pub enum Command {
+    /// Make an admitted action durable and dispatch it.
+    Admit(Box<Admit>),
+    /// Record what became of a dispatch.
+    Settle(Box<Settle>),
+    /// The action's deadline has come.
+    Expire { action: String },
+    /// It is time to dispatch again.
+    Redispatch { action: String },
+    /// Take a worker's manifest.
+    RegisterManifest(Box<RegisterManifest>),
+    /// Remember a signed message that leads to no other record.
+    ClaimReplay(ClaimReplay),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// The action is durable and on its way.
+    Admitted,
+    /// The same action, or another under the same key, was there before: `first` has the answer.
+    Duplicate {
+        first: ActionId,
+    },
+    Refused(Refusal),
+    /// Recorded as asked.
+    Recorded,
+    /// It had come to an end, or further, before: nothing was recorded.
+    Nothing,
+    /// What a manifest changed.
+    Registered {
+        added: usize,
+        withdrawn: usize,
+    },
+    /// The manifest says what is known already.
+    Unchanged,
+}
+
+/// Lawful answers of "no"; `errors` maps each to its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The signed message came before.
+    Replayed,
+    /// Another action, or another sender's, has this id.
+    ActionIdConflict,
+    /// The key stands for another input.
+    IdempotencyConflict,
+    /// The registration that was looked at is gone: look again.
+    CapabilityChanged,
+    /// The deadline passed before the action could be admitted.
+    DeadlinePassed,
+    /// The worker has too many registrations beside each other.
+    TooManyRegistrations,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    Action(ActionEvent),
+    Manifest(ManifestEvent),
+    Replay(ReplayEvent),
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Action(Box<ActionState>),
+    Manifest(ManifestState),
+    Replay(ReplayState),
+}
+
+/// What the world is asked to do. The action itself stands in the entity's first record.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Send the action to its worker and settle what comes back. `attempt` counts from 1.
+    Dispatch { attempt: u32 },
+}
+
+// === impl GatewayMachine ===
+
+impl Machine for GatewayMachine {
+    const VERSION: u32 = 1;
+
+    type Command = Command;
+    type Answer = Answer;
+    type Event = Event;
+    type State = State;
+    type Effect = Effect;
+
+    fn decide(
+        &self,
+        view: &dyn View<Self>,
+        command: &Command,
+        facts: &Facts,
+    ) -> Result<Decision<Self>, Fault> {
+        match command {
+            Command::Admit(admit) => admit::decide(view, admit, facts),
+            Command::Settle(settle) => settle::decide(view, settle, facts),
+            Command::Expire { action } => expire::decide(view, action, facts),
+            Command::Redispatch { action } => redispatch::decide(view, action, facts),
+            Command::RegisterManifest(register) => register::decide(view, register, facts),
+            Command::ClaimReplay(claim) => replay::decide(view, claim, facts),
+        }
+    }
+
+    fn apply(
+        &self,
+        state: Option<State>,
+        event: &Event,
+        applying: &mut Applying<'_, Self>,
+    ) -> Result<State, Bug> {
+        match (event, state) {
+            (Event::Action(event), None) => {
+                action::apply(None, event, applying).map(|state| State::Action(Box::new(state)))
+            }
+            (Event::Action(event), Some(State::Action(state))) => {
+                action::apply(Some(*state), event, applying).map(|state| State::Action(Box::new(state)))
+            }
+            (Event::Manifest(event), None) => {
+                manifest::apply(ManifestState::default(), event, applying).map(State::Manifest)
+            }
+            (Event::Manifest(event), Some(State::Manifest(state))) => {
+                manifest::apply(state, event, applying).map(State::Manifest)
+            }
+            (Event::Replay(event), None | Some(State::Replay(_))) => {
+                Ok(State::Replay(replay::apply(event, applying)))
+            }
+            (event, Some(_)) => Err(Bug(format!("an event of another kind of entity: {event:?}"))),
+        }
+    }
+
+    fn on_timer(&self, entity: &EntityKey, name: &str) -> Command {
+        let action = entity.id.clone();
+        if name == keys::TIMER_RETRY { Command::Redispatch { action } } else { Command::Expire { action } }
+    }
+
+    /// The process that sent the action is gone with its answer: what the worker did is not known.
+    fn on_abandoned(&self, id: &EffectId, effect: &Effect) -> Command {
+        let Effect::Dispatch { attempt } = *effect;
+        let outcome = Outcome::Lost(Lost::DispatcherGone);
+        Command::Settle(Box::new(Settle { effect: id.clone(), attempt, outcome }))
+    }
+}
+
+/// The action that stands under this id, if one does.
+fn load_action(
+    view: &dyn View<GatewayMachine>,
+    id: &str,
+) -> Result<Option<aip_kernel::Entity<Box<ActionState>>>, Fault> {
+    Ok(view.entity(&keys::action(id))?.and_then(|entity| match entity.state {
+        State::Action(state) => Some(aip_kernel::Entity { state, n: entity.n, head: entity.head }),
+        State::Manifest(_) | State::Replay(_) => None,
+    }))
+}

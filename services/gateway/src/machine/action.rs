@@ -1,0 +1,282 @@
+//! One action: what its records say and what state they leave (11.5). The action itself, with its input, stands only
+//! in its first record; the state keeps what decisions and queries need, and never the input.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use aip_kernel::{Applying, Bug, EffectMode, Header, Millis};
+use aip_wire::ActionLifecycleState as Lifecycle;
+use aip_wire::{
+    Action, ActionId, ActionResult, ActionResultStatus, CapabilityId, CorrelationId, Principal, PrincipalId,
+    PrincipalKind, ProtocolError,
+};
+
+use super::receipts::{self, Chain};
+use super::{Effect, GatewayMachine, Reservation, keys, lifecycle, stamp};
+
+/// What happened to an action.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionEvent {
+    Accepted(Box<Accepted>),
+    /// The record that holds this is the claim on the dispatch: with `Once`, only its writer sends, once.
+    Dispatched {
+        attempt: u32,
+        mode: EffectMode,
+    },
+    /// The attempt ended without an answer and another may follow. `delivered` is false when it is certain that no
+    /// worker got it.
+    AttemptFailed {
+        attempt: u32,
+        code: String,
+        delivered: bool,
+        retry_at: Millis,
+    },
+    Completed {
+        attempt: u32,
+        result: Box<ActionResult>,
+    },
+    /// `by_worker` when the failure is the worker's own answer. `uncertain` when a mutation may have happened.
+    Failed {
+        by_worker: bool,
+        uncertain: bool,
+        error: Box<ProtocolError>,
+    },
+    /// The deadline came, and nothing can have happened that matters.
+    Expired {
+        error: Box<ProtocolError>,
+    },
+}
+
+/// The admission: the frozen facts that everything later stands on.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Accepted {
+    pub action: Action,
+    pub requester: Actor,
+    pub tenant: Option<String>,
+    /// Who admitted it: the gateway's own principal.
+    pub gateway: Actor,
+    pub message_id: String,
+    pub correlation_id: Option<CorrelationId>,
+    /// The trusted context of 11.2, as the worker gets it.
+    pub context: Value,
+    /// Version of the policy that allowed it.
+    pub policy_version: String,
+    /// Digest of capability and input together.
+    pub input_hash: String,
+    pub pinned: Pinned,
+    pub reservation: Option<Reservation>,
+    pub received_at: Millis,
+    pub deadline: Millis,
+}
+
+/// A principal as records and receipts name it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Actor {
+    pub id: PrincipalId,
+    pub kind: PrincipalKind,
+}
+
+/// The contract that an action was admitted under, and who performs it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Pinned {
+    pub provider: Actor,
+    /// The record of the provider's manifest that holds the capability.
+    pub registration_n: u64,
+    pub contract_hash: String,
+    pub service: String,
+    pub version: String,
+    /// A second execution would do harm that nobody could tell from the first.
+    pub mutation: bool,
+    pub dispatch: EffectMode,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ActionState {
+    pub id: ActionId,
+    pub capability_id: CapabilityId,
+    pub requester: Actor,
+    pub tenant: Option<String>,
+    pub gateway: Actor,
+    pub correlation_id: Option<CorrelationId>,
+    pub input_hash: String,
+    pub pinned: Pinned,
+    pub lifecycle: Lifecycle,
+    pub accepted_at: Millis,
+    pub updated_at: Millis,
+    pub deadline: Millis,
+    pub started_at: Option<Millis>,
+    pub ended_at: Option<Millis>,
+    /// The last attempt that was begun; 0 before the first.
+    pub attempt: u32,
+    /// Some attempt that has ended may have reached a worker.
+    pub delivered: bool,
+    pub result: Option<Box<ActionResult>>,
+    pub receipts: Chain,
+}
+
+// === impl Actor ===
+
+impl Actor {
+    pub fn new(id: PrincipalId, kind: PrincipalKind) -> Actor {
+        Actor { id, kind }
+    }
+
+    pub fn principal(&self) -> Principal {
+        Principal {
+            id: self.id.clone(),
+            kind: self.kind,
+            display_name: None,
+            trust_domain: None,
+            did: None,
+            external_refs: Vec::new(),
+            delegated_authority: Vec::new(),
+            auth_context: None,
+        }
+    }
+}
+
+impl From<&Principal> for Actor {
+    fn from(principal: &Principal) -> Actor {
+        Actor { id: principal.id.clone(), kind: principal.kind }
+    }
+}
+
+// === impl ActionState ===
+
+impl ActionState {
+    fn accepted(accepted: &Accepted, log_time: Millis) -> ActionState {
+        ActionState {
+            id: accepted.action.id.clone(),
+            capability_id: accepted.action.capability_id.clone(),
+            requester: accepted.requester.clone(),
+            tenant: accepted.tenant.clone(),
+            gateway: accepted.gateway.clone(),
+            correlation_id: accepted.correlation_id.clone(),
+            input_hash: accepted.input_hash.clone(),
+            pinned: accepted.pinned.clone(),
+            lifecycle: Lifecycle::Accepted,
+            accepted_at: log_time,
+            updated_at: log_time,
+            deadline: accepted.deadline,
+            started_at: None,
+            ended_at: None,
+            attempt: 0,
+            delivered: false,
+            result: None,
+            receipts: Chain::default(),
+        }
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        lifecycle::is_terminal(self.lifecycle)
+    }
+
+    /// True when ending it now, without an answer, leaves open whether something was done.
+    pub fn may_have_happened(&self) -> bool {
+        self.pinned.mutation && (self.delivered || self.lifecycle == Lifecycle::Running)
+    }
+
+    fn end(&mut self, lifecycle: Lifecycle, result: ActionResult, log_time: Millis) -> Result<(), Bug> {
+        self.lifecycle = lifecycle::advance(self.lifecycle, lifecycle)?;
+        self.ended_at = Some(log_time);
+        self.result = Some(Box::new(result));
+        Ok(())
+    }
+
+    fn failed_result(&self, error: &ProtocolError) -> ActionResult {
+        ActionResult {
+            action_id: self.id.clone(),
+            status: ActionResultStatus::Failed,
+            output: None,
+            message: Vec::new(),
+            memory_update: None,
+            usage: None,
+            receipt: None,
+            error: Some(error.clone()),
+        }
+    }
+}
+
+/// Folds one event into the action and writes its rows.
+///
+/// # Errors
+/// The event can't follow what stands: a broken invariant.
+pub fn apply(
+    state: Option<ActionState>,
+    event: &ActionEvent,
+    applying: &mut Applying<'_, GatewayMachine>,
+) -> Result<ActionState, Bug> {
+    let (state, _) = step(state, event, applying.header, applying.log_time)?;
+    let log_time = applying.log_time;
+    match event {
+        ActionEvent::Accepted(accepted) => {
+            applying.timer(keys::TIMER_DEADLINE, accepted.deadline);
+            applying.index(keys::INDEX_AUDIT, stamp::stamp(log_time, &applying.header.id, 0));
+        }
+        ActionEvent::Dispatched { attempt, mode } => {
+            applying.timer_done(keys::TIMER_RETRY);
+            applying.effect(Effect::Dispatch { attempt: *attempt }, *mode);
+        }
+        ActionEvent::AttemptFailed { retry_at, .. } => {
+            applying.effects_end();
+            applying.timer(keys::TIMER_RETRY, *retry_at);
+        }
+        ActionEvent::Completed { .. } | ActionEvent::Failed { .. } | ActionEvent::Expired { .. } => {
+            applying.effects_end();
+            applying.timer_done(keys::TIMER_RETRY);
+            applying.timer_done(keys::TIMER_DEADLINE);
+            applying.index(keys::INDEX_AUDIT, stamp::stamp(log_time, &applying.header.id, 0));
+        }
+    }
+    Ok(state)
+}
+
+/// The state after one event, and the receipts of the transition, sealed into the action's chain. Queries run it over
+/// the history to show the receipts that the state only counts.
+///
+/// # Errors
+/// The event can't follow what stands.
+pub fn step(
+    state: Option<ActionState>,
+    event: &ActionEvent,
+    header: &Header,
+    log_time: Millis,
+) -> Result<(ActionState, Vec<Value>), Bug> {
+    let mut state = match (state, event) {
+        (None, ActionEvent::Accepted(accepted)) => {
+            lifecycle::advance(Lifecycle::Unknown, Lifecycle::Accepted)?;
+            ActionState::accepted(accepted, log_time)
+        }
+        (Some(_), ActionEvent::Accepted(_)) => return Err(Bug("an action was accepted twice".to_owned())),
+        (None, _) => return Err(Bug("an action went on before it was accepted".to_owned())),
+        (Some(state), _) => state,
+    };
+    state.updated_at = log_time;
+    match event {
+        ActionEvent::Accepted(_) => {}
+        ActionEvent::Dispatched { attempt, .. } => {
+            if *attempt != state.attempt + 1 {
+                return Err(Bug(format!("attempt {attempt} after attempt {}", state.attempt)));
+            }
+            state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::Running)?;
+            state.attempt = *attempt;
+            state.started_at = state.started_at.or(Some(log_time));
+        }
+        ActionEvent::AttemptFailed { delivered, .. } => {
+            state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::Queued)?;
+            state.delivered |= *delivered;
+        }
+        ActionEvent::Completed { result, .. } => {
+            state.end(Lifecycle::Completed, (**result).clone(), log_time)?;
+        }
+        ActionEvent::Failed { error, .. } => {
+            state.end(Lifecycle::Failed, state.failed_result(error), log_time)?;
+        }
+        ActionEvent::Expired { error } => {
+            state.end(Lifecycle::Expired, state.failed_result(error), log_time)?;
+        }
+    }
+    let receipts = receipts::of(&mut state, event, header, log_time)?;
+    Ok((state, receipts))
+}

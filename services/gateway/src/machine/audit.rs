@@ -1,0 +1,92 @@
+//! Audit events (18.3) follow from records as receipts do: the record of a decision is the audit of it. The index
+//! [`keys::INDEX_AUDIT`](super::keys::INDEX_AUDIT) orders the records by time.
+
+use serde_json::{Value, json};
+
+use aip_kernel::Past;
+use aip_wire::events::{self as kinds, Kind};
+use aip_wire::{AuditEvent, Timestamp};
+
+use super::action::{ActionEvent, Actor};
+use super::manifest::{ManifestEvent, Registered};
+use super::replay::ReplayEvent;
+use super::{Event, stamp};
+
+/// What a record says for the audit, in order. The actor of what the gateway does on its own is `gateway`.
+/// Holds ids, decisions and hashes only, so there is nothing in it to be redacted.
+pub fn events(past: &Past<Event>, gateway: &Actor) -> Vec<AuditEvent> {
+    let (record, _, log_time) = past;
+    let said = record.events.iter().flat_map(|event| said(event, &record.header.key, gateway));
+    let numbered = said.zip(0_u8..);
+    numbered
+        .map(|((kind, actor, data), place)| AuditEvent {
+            id: format!("audit_{}", stamp::stamp(*log_time, &record.header.id, place)),
+            actor: actor.principal(),
+            identity: None,
+            action: kind.name.to_owned(),
+            occurred_at: Timestamp::from_ms(*log_time),
+            data: Some(data),
+        })
+        .collect()
+}
+
+fn said(event: &Event, key: &str, gateway: &Actor) -> Vec<(&'static Kind, Actor, Value)> {
+    match event {
+        Event::Action(ActionEvent::Accepted(accepted)) => {
+            let data = json!({
+                "action_id": key,
+                "capability_id": accepted.action.capability_id,
+                "tenant_id": accepted.tenant,
+                "input_hash": accepted.input_hash,
+                "policy_version": accepted.policy_version,
+            });
+            vec![(kinds::ACTION_ADMITTED, accepted.requester.clone(), data)]
+        }
+        Event::Action(ActionEvent::Dispatched { attempt, .. }) => {
+            let data = json!({"action_id": key, "attempt": attempt});
+            vec![(kinds::ACTION_DISPATCHED, gateway.clone(), data)]
+        }
+        Event::Action(ActionEvent::AttemptFailed { .. }) => Vec::new(),
+        Event::Action(ActionEvent::Completed { attempt, .. }) => {
+            vec![(kinds::ACTION_COMPLETED, gateway.clone(), json!({"action_id": key, "attempt": attempt}))]
+        }
+        Event::Action(ActionEvent::Failed { uncertain, error, .. }) => {
+            let data = json!({"action_id": key, "code": error.code, "uncertain_outcome": uncertain});
+            vec![(kinds::ACTION_FAILED, gateway.clone(), data)]
+        }
+        Event::Action(ActionEvent::Expired { error }) => {
+            let data = json!({"action_id": key, "code": error.code});
+            vec![(kinds::ACTION_EXPIRED, gateway.clone(), data)]
+        }
+        Event::Manifest(ManifestEvent::Registered(registered)) => manifest(registered),
+        Event::Replay(ReplayEvent::Claimed { actor, message_id, refused }) => {
+            let data = json!({"message_id": message_id, "code": refused});
+            let kind = if refused.is_some() { kinds::ACTION_REFUSED } else { kinds::AUTH_CLAIMED };
+            vec![(kind, actor.clone(), data)]
+        }
+    }
+}
+
+fn manifest(registered: &Registered) -> Vec<(&'static Kind, Actor, Value)> {
+    let actor = Actor::from(&registered.manifest.agent);
+    let mut said = Vec::new();
+    for digests in &registered.added {
+        let data = json!({
+            "capability_id": digests.capability_id,
+            "contract_hash": digests.contract_hash,
+            "service": registered.service,
+            "version": registered.version,
+        });
+        said.push((kinds::MANIFEST_REGISTERED, actor.clone(), data));
+    }
+    for row in &registered.withdrawn {
+        let data = json!({
+            "capability_id": row.capability_id,
+            "contract_hash": row.contract_hash,
+            "service": row.service,
+            "version": row.version,
+        });
+        said.push((kinds::MANIFEST_WITHDRAWN, actor.clone(), data));
+    }
+    said
+}

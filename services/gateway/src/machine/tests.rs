@@ -1,0 +1,9 @@
+//! The machine on a ledger in memory: one story a file.
+
+mod admission;
+mod dispatch;
+mod env;
+mod evidence;
+mod keys;
+mod manifests;
+mod random;
