@@ -12,10 +12,10 @@ mod idempotency;
 pub mod keys;
 pub mod lifecycle;
 pub mod manifest;
+pub mod note;
 pub mod receipts;
 mod redispatch;
 pub mod register;
-pub mod replay;
 pub mod settle;
 pub mod stamp;
 
@@ -26,10 +26,10 @@ use aip_wire::ActionId;
 
 pub use action::{ActionEvent, ActionState};
 pub use admit::Admit;
-pub use idempotency::{Reservation, claim_name};
+pub use idempotency::{Collision, Reservation};
 pub use manifest::{ManifestEvent, ManifestState};
+pub use note::{MessageEvent, MessageState, Note, Refused, ReplayClaim};
 pub use register::RegisterManifest;
-pub use replay::{ClaimReplay, ReplayClaim, ReplayEvent, ReplayState};
 pub use settle::{Lost, NotDone, Outcome, Settle};
 
 #[cfg(test)]
@@ -51,8 +51,8 @@ pub enum Command {
     Redispatch { action: String },
     /// Take a worker's manifest.
     RegisterManifest(Box<RegisterManifest>),
-    /// Remember a signed message that leads to no other record.
-    ClaimReplay(ClaimReplay),
+    /// Note a message that leads to no other record.
+    Note(Box<Note>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -99,7 +99,7 @@ pub enum Refusal {
 pub enum Event {
     Action(ActionEvent),
     Manifest(ManifestEvent),
-    Replay(ReplayEvent),
+    Message(MessageEvent),
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ pub enum Event {
 pub enum State {
     Action(Box<ActionState>),
     Manifest(ManifestState),
-    Replay(ReplayState),
+    Message(MessageState),
 }
 
 /// What the world is asked to do. The action itself stands in the entity's first record.
@@ -141,7 +141,7 @@ impl Machine for GatewayMachine {
             Command::Expire { action } => expire::decide(view, action, facts),
             Command::Redispatch { action } => redispatch::decide(view, action, facts),
             Command::RegisterManifest(register) => register::decide(view, register, facts),
-            Command::ClaimReplay(claim) => replay::decide(view, claim, facts),
+            Command::Note(note) => note::decide(view, note, facts),
         }
     }
 
@@ -164,9 +164,7 @@ impl Machine for GatewayMachine {
             (Event::Manifest(event), Some(State::Manifest(state))) => {
                 manifest::apply(state, event, applying).map(State::Manifest)
             }
-            (Event::Replay(event), None | Some(State::Replay(_))) => {
-                Ok(State::Replay(replay::apply(event, applying)))
-            }
+            (Event::Message(_), None | Some(State::Message(_))) => Ok(State::Message(note::apply(applying))),
             (event, Some(_)) => Err(Bug(format!("an event of another kind of entity: {event:?}"))),
         }
     }
@@ -191,6 +189,6 @@ fn load_action(
 ) -> Result<Option<aip_kernel::Entity<Box<ActionState>>>, Fault> {
     Ok(view.entity(&keys::action(id))?.and_then(|entity| match entity.state {
         State::Action(state) => Some(aip_kernel::Entity { state, n: entity.n, head: entity.head }),
-        State::Manifest(_) | State::Replay(_) => None,
+        State::Manifest(_) | State::Message(_) => None,
     }))
 }

@@ -6,10 +6,8 @@ use serde_json::Value;
 
 use aip_kernel::{Applying, Bug, EffectMode, Header, Millis};
 use aip_wire::ActionLifecycleState as Lifecycle;
-use aip_wire::{
-    Action, ActionId, ActionResult, ActionResultStatus, CapabilityId, CorrelationId, Principal, PrincipalId,
-    PrincipalKind, ProtocolError,
-};
+use aip_wire::trusted::{PrincipalRef, TrustedContext};
+use aip_wire::{Action, ActionId, ActionResult, CapabilityId, CorrelationId, MessageId, ProtocolError};
 
 use super::receipts::{self, Chain};
 use super::{Effect, GatewayMachine, Reservation, keys, lifecycle, stamp};
@@ -52,35 +50,25 @@ pub enum ActionEvent {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Accepted {
     pub action: Action,
-    pub requester: Actor,
-    pub tenant: Option<String>,
+    /// Who asked, for which tenant, until when, by which policy: the trusted context of 11.2, as the worker gets it.
+    pub context: TrustedContext,
     /// Who admitted it: the gateway's own principal.
-    pub gateway: Actor,
-    pub message_id: String,
+    pub gateway: PrincipalRef,
+    pub message_id: MessageId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<CorrelationId>,
-    /// The trusted context of 11.2, as the worker gets it.
-    pub context: Value,
-    /// Version of the policy that allowed it.
-    pub policy_version: String,
     /// Digest of capability and input together.
     pub input_hash: String,
     pub pinned: Pinned,
-    pub reservation: Option<Reservation>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reservations: Vec<Reservation>,
     pub received_at: Millis,
-    pub deadline: Millis,
-}
-
-/// A principal as records and receipts name it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Actor {
-    pub id: PrincipalId,
-    pub kind: PrincipalKind,
 }
 
 /// The contract that an action was admitted under, and who performs it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pinned {
-    pub provider: Actor,
+    pub provider: PrincipalRef,
     /// The record of the provider's manifest that holds the capability.
     pub registration_n: u64,
     pub contract_hash: String,
@@ -95,9 +83,9 @@ pub struct Pinned {
 pub struct ActionState {
     pub id: ActionId,
     pub capability_id: CapabilityId,
-    pub requester: Actor,
+    pub requester: PrincipalRef,
     pub tenant: Option<String>,
-    pub gateway: Actor,
+    pub gateway: PrincipalRef,
     pub correlation_id: Option<CorrelationId>,
     pub input_hash: String,
     pub pinned: Pinned,
@@ -115,33 +103,6 @@ pub struct ActionState {
     pub receipts: Chain,
 }
 
-// === impl Actor ===
-
-impl Actor {
-    pub fn new(id: PrincipalId, kind: PrincipalKind) -> Actor {
-        Actor { id, kind }
-    }
-
-    pub fn principal(&self) -> Principal {
-        Principal {
-            id: self.id.clone(),
-            kind: self.kind,
-            display_name: None,
-            trust_domain: None,
-            did: None,
-            external_refs: Vec::new(),
-            delegated_authority: Vec::new(),
-            auth_context: None,
-        }
-    }
-}
-
-impl From<&Principal> for Actor {
-    fn from(principal: &Principal) -> Actor {
-        Actor { id: principal.id.clone(), kind: principal.kind }
-    }
-}
-
 // === impl ActionState ===
 
 impl ActionState {
@@ -149,8 +110,8 @@ impl ActionState {
         ActionState {
             id: accepted.action.id.clone(),
             capability_id: accepted.action.capability_id.clone(),
-            requester: accepted.requester.clone(),
-            tenant: accepted.tenant.clone(),
+            requester: accepted.context.principal.clone(),
+            tenant: accepted.context.tenant.clone(),
             gateway: accepted.gateway.clone(),
             correlation_id: accepted.correlation_id.clone(),
             input_hash: accepted.input_hash.clone(),
@@ -158,7 +119,7 @@ impl ActionState {
             lifecycle: Lifecycle::Accepted,
             accepted_at: log_time,
             updated_at: log_time,
-            deadline: accepted.deadline,
+            deadline: accepted.context.deadline_ms,
             started_at: None,
             ended_at: None,
             attempt: 0,
@@ -183,19 +144,6 @@ impl ActionState {
         self.result = Some(Box::new(result));
         Ok(())
     }
-
-    fn failed_result(&self, error: &ProtocolError) -> ActionResult {
-        ActionResult {
-            action_id: self.id.clone(),
-            status: ActionResultStatus::Failed,
-            output: None,
-            message: Vec::new(),
-            memory_update: None,
-            usage: None,
-            receipt: None,
-            error: Some(error.clone()),
-        }
-    }
 }
 
 /// Folds one event into the action and writes its rows.
@@ -211,7 +159,7 @@ pub fn apply(
     let log_time = applying.log_time;
     match event {
         ActionEvent::Accepted(accepted) => {
-            applying.timer(keys::TIMER_DEADLINE, accepted.deadline);
+            applying.timer(keys::TIMER_DEADLINE, accepted.context.deadline_ms);
             applying.index(keys::INDEX_AUDIT, stamp::stamp(log_time, &applying.header.id, 0));
         }
         ActionEvent::Dispatched { attempt, mode } => {
@@ -271,10 +219,12 @@ pub fn step(
             state.end(Lifecycle::Completed, (**result).clone(), log_time)?;
         }
         ActionEvent::Failed { error, .. } => {
-            state.end(Lifecycle::Failed, state.failed_result(error), log_time)?;
+            let result = ActionResult::failed(state.id.clone(), (**error).clone());
+            state.end(Lifecycle::Failed, result, log_time)?;
         }
         ActionEvent::Expired { error } => {
-            state.end(Lifecycle::Expired, state.failed_result(error), log_time)?;
+            let result = ActionResult::failed(state.id.clone(), (**error).clone());
+            state.end(Lifecycle::Expired, result, log_time)?;
         }
     }
     let receipts = receipts::of(&mut state, event, header, log_time)?;

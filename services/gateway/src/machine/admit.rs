@@ -1,34 +1,30 @@
 //! Makes an admitted action durable. One record holds all of it: the action, the frozen trusted context, the policy's
 //! outcome, the reservation of the key, the replay claim, the pinned contract and the claim on the first dispatch.
 
-use serde_json::Value;
-
 use aip_kernel::{Decision, Draft, Facts, Fault, Millis, View};
-use aip_wire::{Action, ActionId, CorrelationId};
+use aip_wire::trusted::{PrincipalRef, TrustedContext};
+use aip_wire::{Action, ActionId, CorrelationId, MessageId};
 
-use super::action::{Accepted, ActionEvent, Actor, Pinned};
+use super::action::{Accepted, ActionEvent, Pinned};
 use super::idempotency::{self, Held, Reservation};
-use super::replay::ReplayClaim;
+use super::note::{self, Note, Refused, ReplayClaim};
 use super::{Answer, Event, GatewayMachine, Refusal, State, keys, load_action};
+use crate::errors;
 
 /// An action that passed every gate of 11.3 before the reservation. Made only by the gateway's road, from the proof
 /// that admission gives.
 #[derive(Debug)]
 pub struct Admit {
     pub(crate) action: Action,
-    pub(crate) requester: Actor,
-    pub(crate) tenant: Option<String>,
-    pub(crate) gateway: Actor,
-    pub(crate) message_id: String,
+    pub(crate) context: TrustedContext,
+    pub(crate) gateway: PrincipalRef,
+    pub(crate) message_id: MessageId,
     pub(crate) correlation_id: Option<CorrelationId>,
-    pub(crate) context: Value,
-    pub(crate) policy_version: String,
     pub(crate) input_hash: String,
     pub(crate) pinned: Pinned,
-    pub(crate) reservation: Option<Reservation>,
+    pub(crate) reservations: Vec<Reservation>,
     pub(crate) replay: Option<ReplayClaim>,
     pub(crate) received_at: Millis,
-    pub(crate) deadline: Millis,
 }
 
 pub(super) fn decide(
@@ -36,38 +32,36 @@ pub(super) fn decide(
     admit: &Admit,
     facts: &Facts,
 ) -> Result<Decision<GatewayMachine>, Fault> {
-    if let Some(replay) = &admit.replay
-        && view.claim(&replay.name)?.is_some()
-    {
+    if note::is_held(view, admit.replay.as_ref())? {
         return Ok(Decision::Answer(Answer::Refused(Refusal::Replayed)));
     }
     if let Some(before) = load_action(view, admit.action.id.as_str())? {
-        let same = before.state.requester.id == admit.requester.id
-            && before.state.tenant == admit.tenant
+        let same = before.state.requester == admit.context.principal
+            && before.state.tenant == admit.context.tenant
             && before.state.capability_id == admit.action.capability_id
             && before.state.input_hash == admit.input_hash;
         return Ok(if same {
-            admit.duplicate(before.state.id.clone())
+            admit.duplicate(before.state.id.clone(), facts)
         } else {
-            admit.refused(Refusal::ActionIdConflict)
+            admit.refused(Refusal::ActionIdConflict, facts)
         });
     }
-    if let Some(reservation) = &admit.reservation {
+    for reservation in &admit.reservations {
         match idempotency::look(view, reservation, &admit.action.capability_id, &admit.input_hash)? {
             Held::Free => {}
-            Held::By(first) => return Ok(admit.duplicate(first)),
-            Held::Conflict => return Ok(admit.refused(Refusal::IdempotencyConflict)),
+            Held::By(first) => return Ok(admit.duplicate(first, facts)),
+            Held::Conflict => return Ok(admit.refused(Refusal::IdempotencyConflict, facts)),
         }
     }
-    if facts.now.max(facts.log_time) >= admit.deadline {
-        return Ok(admit.refused(Refusal::DeadlinePassed));
+    if facts.now.max(facts.log_time) >= admit.context.deadline_ms {
+        return Ok(admit.refused(Refusal::DeadlinePassed, facts));
     }
     let manifest = keys::manifest(&admit.pinned.provider.id);
     let registered = view.entity(&manifest)?;
     let pinned = &admit.pinned;
     let stands = registered.as_ref().is_some_and(|entity| match &entity.state {
         State::Manifest(state) => state.stands(&admit.action.capability_id, pinned),
-        State::Action(_) | State::Replay(_) => false,
+        State::Action(_) | State::Message(_) => false,
     });
     let Some(registered) = registered.filter(|_| stands) else {
         // Nothing is recorded: whoever asked looks again and may still be admitted by the same message.
@@ -82,25 +76,21 @@ impl Admit {
     fn draft(&self) -> Draft<Event> {
         let accepted = Accepted {
             action: self.action.clone(),
-            requester: self.requester.clone(),
-            tenant: self.tenant.clone(),
+            context: self.context.clone(),
             gateway: self.gateway.clone(),
             message_id: self.message_id.clone(),
             correlation_id: self.correlation_id.clone(),
-            context: self.context.clone(),
-            policy_version: self.policy_version.clone(),
             input_hash: self.input_hash.clone(),
             pinned: self.pinned.clone(),
-            reservation: self.reservation.clone(),
+            reservations: self.reservations.clone(),
             received_at: self.received_at,
-            deadline: self.deadline,
         };
         let dispatched = ActionEvent::Dispatched { attempt: 1, mode: self.pinned.dispatch };
         let events =
             vec![Event::Action(ActionEvent::Accepted(Box::new(accepted))), Event::Action(dispatched)];
-        let mut draft =
-            Draft::new(keys::action(self.action.id.as_str()), events).cause(self.message_id.clone());
-        if let Some(reservation) = &self.reservation {
+        let entity = keys::action(self.action.id.as_str());
+        let mut draft = Draft::new(entity, events).cause(self.message_id.as_str());
+        for reservation in &self.reservations {
             draft = draft.claims(reservation.claim.clone(), Some(reservation.until));
         }
         if let Some(replay) = &self.replay {
@@ -109,19 +99,35 @@ impl Admit {
         draft
     }
 
-    fn duplicate(&self, first: ActionId) -> Decision<GatewayMachine> {
-        self.without_action(Answer::Duplicate { first }, None)
+    fn duplicate(&self, first: ActionId, facts: &Facts) -> Decision<GatewayMachine> {
+        self.without_action(Answer::Duplicate { first }, None, facts)
     }
 
-    fn refused(&self, refusal: Refusal) -> Decision<GatewayMachine> {
-        self.without_action(Answer::Refused(refusal), Some(crate::errors::of_refusal(refusal).name))
+    fn refused(&self, refusal: Refusal, facts: &Facts) -> Decision<GatewayMachine> {
+        let refused = Refused {
+            code: errors::of_refusal(refusal).name.to_owned(),
+            action_id: Some(self.action.id.to_string()),
+            capability_id: Some(self.action.capability_id.to_string()),
+        };
+        self.without_action(Answer::Refused(refusal), Some(refused), facts)
     }
 
-    /// The answer leads to no record of an action; a signed message is remembered all the same, before the answer.
-    fn without_action(&self, answer: Answer, refused: Option<&str>) -> Decision<GatewayMachine> {
-        match &self.replay {
-            Some(replay) => Decision::Append { draft: replay.draft(&self.requester, refused), answer },
-            None => Decision::Answer(answer),
+    /// The answer leads to no record of an action; a signed message is noted all the same, before the answer.
+    fn without_action(
+        &self,
+        answer: Answer,
+        refused: Option<Refused>,
+        facts: &Facts,
+    ) -> Decision<GatewayMachine> {
+        if self.replay.is_none() {
+            return Decision::Answer(answer);
         }
+        let note = Note {
+            actor: self.context.principal.clone(),
+            message_id: self.message_id.clone(),
+            claim: self.replay.clone(),
+            refused,
+        };
+        Decision::Append { draft: note.draft(facts.now), answer }
     }
 }

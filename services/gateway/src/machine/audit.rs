@@ -5,23 +5,24 @@ use serde_json::{Value, json};
 
 use aip_kernel::Past;
 use aip_wire::events::{self as kinds, Kind};
-use aip_wire::{AuditEvent, Timestamp};
+use aip_wire::trusted::PrincipalRef;
+use aip_wire::{AuditEvent, Principal, Timestamp};
 
-use super::action::{ActionEvent, Actor};
+use super::action::ActionEvent;
 use super::manifest::{ManifestEvent, Registered};
-use super::replay::ReplayEvent;
+use super::note::MessageEvent;
 use super::{Event, stamp};
 
 /// What a record says for the audit, in order. The actor of what the gateway does on its own is `gateway`.
 /// Holds ids, decisions and hashes only, so there is nothing in it to be redacted.
-pub fn events(past: &Past<Event>, gateway: &Actor) -> Vec<AuditEvent> {
+pub fn events(past: &Past<Event>, gateway: &PrincipalRef) -> Vec<AuditEvent> {
     let (record, _, log_time) = past;
     let said = record.events.iter().flat_map(|event| said(event, &record.header.key, gateway));
     let numbered = said.zip(0_u8..);
     numbered
         .map(|((kind, actor, data), place)| AuditEvent {
             id: format!("audit_{}", stamp::stamp(*log_time, &record.header.id, place)),
-            actor: actor.principal(),
+            actor: Principal::new(actor.id, actor.kind),
             identity: None,
             action: kind.name.to_owned(),
             occurred_at: Timestamp::from_ms(*log_time),
@@ -30,17 +31,17 @@ pub fn events(past: &Past<Event>, gateway: &Actor) -> Vec<AuditEvent> {
         .collect()
 }
 
-fn said(event: &Event, key: &str, gateway: &Actor) -> Vec<(&'static Kind, Actor, Value)> {
+fn said(event: &Event, key: &str, gateway: &PrincipalRef) -> Vec<(&'static Kind, PrincipalRef, Value)> {
     match event {
         Event::Action(ActionEvent::Accepted(accepted)) => {
             let data = json!({
                 "action_id": key,
                 "capability_id": accepted.action.capability_id,
-                "tenant_id": accepted.tenant,
+                "tenant_id": accepted.context.tenant,
                 "input_hash": accepted.input_hash,
-                "policy_version": accepted.policy_version,
+                "policy_version": accepted.context.policy.directory,
             });
-            vec![(kinds::ACTION_ADMITTED, accepted.requester.clone(), data)]
+            vec![(kinds::ACTION_ADMITTED, accepted.context.principal.clone(), data)]
         }
         Event::Action(ActionEvent::Dispatched { attempt, .. }) => {
             let data = json!({"action_id": key, "attempt": attempt});
@@ -59,23 +60,23 @@ fn said(event: &Event, key: &str, gateway: &Actor) -> Vec<(&'static Kind, Actor,
             vec![(kinds::ACTION_EXPIRED, gateway.clone(), data)]
         }
         Event::Manifest(ManifestEvent::Registered(registered)) => manifest(registered),
-        Event::Replay(ReplayEvent::Claimed { actor, message_id, refused }) => {
-            let data = json!({"message_id": message_id, "code": refused});
+        Event::Message(MessageEvent::Noted { actor, message_id, refused }) => {
+            let data = json!({"message_id": message_id, "refused": refused});
             let kind = if refused.is_some() { kinds::ACTION_REFUSED } else { kinds::AUTH_CLAIMED };
             vec![(kind, actor.clone(), data)]
         }
     }
 }
 
-fn manifest(registered: &Registered) -> Vec<(&'static Kind, Actor, Value)> {
-    let actor = Actor::from(&registered.manifest.agent);
+fn manifest(registered: &Registered) -> Vec<(&'static Kind, PrincipalRef, Value)> {
+    let actor = PrincipalRef::of(&registered.manifest.agent);
     let mut said = Vec::new();
-    for digests in &registered.added {
+    for key in &registered.added {
         let data = json!({
-            "capability_id": digests.capability_id,
-            "contract_hash": digests.contract_hash,
-            "service": registered.service,
-            "version": registered.version,
+            "capability_id": key.capability_id,
+            "contract_hash": key.contract_hash,
+            "service": key.service,
+            "version": key.version,
         });
         said.push((kinds::MANIFEST_REGISTERED, actor.clone(), data));
     }

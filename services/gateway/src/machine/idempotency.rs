@@ -1,10 +1,10 @@
-//! Idempotency keys (9.5): the name under which the log holds a key, and what a key that is held means for the next
-//! action that brings it. A key is reserved by the record that admits its action, so a refusal never uses one up.
+//! What a key that is held means for the next action that brings it (9.5). A key is reserved by the record that admits
+//! its action, so a refusal never uses one up.
 
 use serde::{Deserialize, Serialize};
 
-use aip_kernel::{Fault, Hash, Millis, View};
-use aip_wire::{ActionId, IdempotencyCollisionBehavior, IdempotencyKeyScope};
+use aip_kernel::{Fault, Millis, View};
+use aip_wire::{ActionId, CapabilityId, IdempotencyCollisionBehavior};
 
 use super::{GatewayMachine, keys, load_action};
 
@@ -47,18 +47,10 @@ impl From<IdempotencyCollisionBehavior> for Collision {
     }
 }
 
-/// The name that a key is claimed by. `within` names the scope's owner (the capability, the principal …); every scope
-/// lies inside its tenant.
-pub fn claim_name(scope: IdempotencyKeyScope, tenant: Option<&str>, within: &str, key: &str) -> String {
-    let tenant = tenant.map_or_else(|| "-".to_owned(), |tenant| format!("={tenant}"));
-    let parts = [scope.as_str().as_bytes(), tenant.as_bytes(), within.as_bytes(), key.as_bytes()];
-    format!("idem:{}", Hash::of_parts(&parts))
-}
-
 pub(super) fn look(
     view: &dyn View<GatewayMachine>,
     reservation: &Reservation,
-    capability_id: &aip_wire::CapabilityId,
+    capability_id: &CapabilityId,
     input_hash: &str,
 ) -> Result<Held, Fault> {
     let Some(holder) = view.claim(&reservation.claim)? else { return Ok(Held::Free) };

@@ -7,8 +7,8 @@ use aip_wire::{CapabilityId, PrincipalId};
 pub const ACTION: &str = "action";
 /// Kind of the entity that is all a worker's principal has registered, by its id.
 pub const MANIFEST: &str = "manifest";
-/// Kind of the entity that is one signed message without another record.
-pub const REPLAY: &str = "replay";
+/// Kind of the entity that is one noted message.
+pub const MESSAGE: &str = "message";
 
 /// Registrations: by capability id, then by the time they came.
 pub const INDEX_CAPABILITY: &str = "capability";

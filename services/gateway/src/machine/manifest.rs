@@ -2,10 +2,10 @@
 //! capability with different contracts stand beside each other; each goes only when it is withdrawn. The state keeps
 //! digests; the capabilities themselves stand in the record that a row names.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use std::ops::Bound;
 
-use aip_crypto::canonical;
+use serde::{Deserialize, Serialize};
+
 use aip_kernel::{Applying, Bug, EntityKey, Fault, Millis, View};
 use aip_wire::{Capability, CapabilityId, Manifest};
 
@@ -24,24 +24,15 @@ pub struct Registered {
     pub manifest: Manifest,
     pub service: String,
     pub version: String,
-    pub added: Vec<Digests>,
+    pub added: Vec<RowKey>,
     pub withdrawn: Vec<RowKey>,
-}
-
-/// A capability of the manifest by its digests.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Digests {
-    pub capability_id: CapabilityId,
-    /// Of what callers rely on: see [`contract_hash`].
-    pub contract_hash: String,
-    /// Of the whole capability, texts for people included.
-    pub body_hash: String,
 }
 
 /// What tells rows apart.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RowKey {
     pub capability_id: CapabilityId,
+    /// Digest of all that the capability declares.
     pub contract_hash: String,
     pub service: String,
     pub version: String,
@@ -52,8 +43,7 @@ pub struct RowKey {
 pub struct Row {
     #[serde(flatten)]
     pub key: RowKey,
-    pub body_hash: String,
-    /// When this contract came first: new actions take the newest.
+    /// When it came: new actions take the newest.
     pub since: Millis,
     /// The record that holds the capability.
     pub n: u64,
@@ -62,19 +52,6 @@ pub struct Row {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ManifestState {
     pub rows: Vec<Row>,
-}
-
-// === impl RowKey ===
-
-impl RowKey {
-    pub(super) fn of(digests: &Digests, service: &str, version: &str) -> RowKey {
-        RowKey {
-            capability_id: digests.capability_id.clone(),
-            contract_hash: digests.contract_hash.clone(),
-            service: service.to_owned(),
-            version: version.to_owned(),
-        }
-    }
 }
 
 // === impl Row ===
@@ -104,27 +81,6 @@ impl ManifestState {
     }
 }
 
-/// The digest of what callers rely on. Names, descriptions, stability, cost and bindings are not part of it: a better
-/// text is no other contract.
-pub fn contract_hash(capability: &Capability) -> String {
-    let mut value = serde_json::to_value(capability).unwrap_or(Value::Null);
-    if let Some(members) = value.as_object_mut() {
-        for text in ["name", "description", "stability", "cost", "bindings"] {
-            members.remove(text);
-        }
-    }
-    canonical::hash(&value)
-}
-
-pub fn digests(capability: &Capability) -> Digests {
-    let body = serde_json::to_value(capability).unwrap_or(Value::Null);
-    Digests {
-        capability_id: capability.id.clone(),
-        contract_hash: contract_hash(capability),
-        body_hash: canonical::hash(&body),
-    }
-}
-
 pub(super) fn apply(
     mut state: ManifestState,
     event: &ManifestEvent,
@@ -136,21 +92,10 @@ pub(super) fn apply(
         let at = at.ok_or_else(|| Bug("a registration that does not stand was withdrawn".to_owned()))?;
         applying.unindex(keys::INDEX_CAPABILITY, state.rows.remove(at).sort());
     }
-    for digests in &registered.added {
-        let key = RowKey::of(digests, &registered.service, &registered.version);
-        let mut row =
-            Row { key, body_hash: digests.body_hash.clone(), since: applying.log_time, n: applying.header.n };
-        match state.rows.iter_mut().find(|before| before.key == row.key) {
-            Some(before) => {
-                // Only texts changed: its place among the contracts stays.
-                row.since = before.since;
-                *before = row;
-            }
-            None => {
-                applying.index(keys::INDEX_CAPABILITY, row.sort());
-                state.rows.push(row);
-            }
-        }
+    for key in &registered.added {
+        let row = Row { key: key.clone(), since: applying.log_time, n: applying.header.n };
+        applying.index(keys::INDEX_CAPABILITY, row.sort());
+        state.rows.push(row);
     }
     applying.index(keys::INDEX_AUDIT, stamp::stamp(applying.log_time, &applying.header.id, 0));
     Ok(state)
@@ -164,7 +109,6 @@ pub fn newest(
     view: &dyn View<GatewayMachine>,
     capability_id: &CapabilityId,
 ) -> Result<Option<(EntityKey, Row)>, Fault> {
-    use std::ops::Bound;
     let (from, to) = keys::registrations_of(capability_id);
     let found = view.scan(keys::INDEX_CAPABILITY, Bound::Included(&from), Bound::Excluded(&to), 1)?;
     match found.into_iter().next() {
@@ -178,7 +122,6 @@ pub fn newest(
 /// # Errors
 /// The store can't answer, or index and entity disagree.
 pub fn all(view: &dyn View<GatewayMachine>, limit: usize) -> Result<Vec<(EntityKey, Row)>, Fault> {
-    use std::ops::Bound;
     let found = view.scan(keys::INDEX_CAPABILITY, Bound::Unbounded, Bound::Unbounded, limit)?;
     let rows = found.into_iter();
     rows.map(|(index, provider)| indexed(view, &provider, &index.sort).map(|row| (provider, row))).collect()
@@ -187,7 +130,7 @@ pub fn all(view: &dyn View<GatewayMachine>, limit: usize) -> Result<Vec<(EntityK
 fn indexed(view: &dyn View<GatewayMachine>, provider: &EntityKey, sort: &str) -> Result<Row, Fault> {
     let row = view.entity(provider)?.and_then(|entity| match entity.state {
         State::Manifest(state) => state.rows.into_iter().find(|row| row.sort() == sort),
-        State::Action(_) | State::Replay(_) => None,
+        State::Action(_) | State::Message(_) => None,
     });
     row.ok_or_else(|| Fault(format!("the capability index names a row that {provider} does not have")))
 }
@@ -207,7 +150,7 @@ pub fn capability(
     Ok(events
         .filter_map(|event| match event {
             Event::Manifest(ManifestEvent::Registered(registered)) => Some(registered.manifest.capabilities),
-            Event::Action(_) | Event::Replay(_) => None,
+            Event::Action(_) | Event::Message(_) => None,
         })
         .flatten()
         .find(|capability| capability.id == *id))

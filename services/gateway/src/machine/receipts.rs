@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use aip_crypto::{canonical, receipt};
 use aip_kernel::{Bug, Header, Millis, Past};
-use aip_wire::{Receipt, ReceiptChain, ReceiptId, ReceiptRef, ReceiptType, Timestamp};
+use aip_wire::trusted::PrincipalRef;
+use aip_wire::{Principal, Receipt, ReceiptChain, ReceiptId, ReceiptRef, ReceiptType, Timestamp};
 
-use super::action::{self, Accepted, ActionEvent, ActionState, Actor};
+use super::action::{self, Accepted, ActionEvent, ActionState};
 use super::{Event, stamp};
 
 /// How many receipts an action has, and the last of them.
@@ -22,7 +23,7 @@ pub struct Chain {
 /// A receipt before it is linked: who, what, about what.
 struct Draft {
     receipt_type: ReceiptType,
-    actor: Actor,
+    actor: PrincipalRef,
     data: Value,
 }
 
@@ -56,7 +57,7 @@ pub(super) fn of(
         let receipt = Receipt {
             id: id.clone(),
             receipt_type: draft.receipt_type,
-            actor: draft.actor.principal(),
+            actor: Principal::new(draft.actor.id, draft.actor.kind),
             occurred_at: Timestamp::from_ms(log_time),
             correlation_id: state.correlation_id.clone(),
             data: Some(draft.data),
@@ -134,7 +135,7 @@ fn admission(accepted: &Accepted) -> Vec<Draft> {
     vec![
         Draft {
             receipt_type: ReceiptType::RequestReceived,
-            actor: accepted.requester.clone(),
+            actor: accepted.context.principal.clone(),
             data: json!({
                 "action_id": action.id,
                 "capability_id": action.capability_id,
@@ -148,8 +149,9 @@ fn admission(accepted: &Accepted) -> Vec<Draft> {
             data: json!({
                 "action_id": action.id,
                 "decision": "allow",
-                "policy_version": accepted.policy_version,
-                "tenant_id": accepted.tenant,
+                "policy_version": accepted.context.policy.directory,
+                "rule": accepted.context.policy.rule,
+                "tenant_id": accepted.context.tenant,
             }),
         },
         Draft {
@@ -160,8 +162,8 @@ fn admission(accepted: &Accepted) -> Vec<Draft> {
                 "capability_id": action.capability_id,
                 "contract_hash": accepted.pinned.contract_hash,
                 "provider": accepted.pinned.provider.id,
-                "deadline": Timestamp::from_ms(accepted.deadline),
-                "idempotency": accepted.reservation.as_ref().map(|reservation| &reservation.claim),
+                "deadline": Timestamp::from_ms(accepted.context.deadline_ms),
+                "reserved": accepted.reservations.iter().map(|held| &held.claim).collect::<Vec<_>>(),
             }),
         },
     ]

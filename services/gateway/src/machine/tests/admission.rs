@@ -1,9 +1,9 @@
-use aip_kernel::{Decision, EffectMode, Machine, View};
-use aip_wire::{ActionId, ActionLifecycleState as Lifecycle};
+use aip_kernel::{Decision, EffectMode, Hash, Machine, View};
+use aip_wire::{ActionId, ActionLifecycleState as Lifecycle, MessageId};
 use serde_json::json;
 
 use super::env::*;
-use crate::machine::{Answer, ClaimReplay, Command, GatewayMachine, Refusal, keys};
+use crate::machine::{Answer, Command, GatewayMachine, Note, Refusal, Refused, audit, keys};
 
 fn duplicate(first: &str) -> Answer {
     Answer::Duplicate { first: ActionId::opaque(first) }
@@ -31,9 +31,9 @@ fn the_same_action_again_is_a_duplicate_and_another_under_its_id_a_conflict() {
     for change in 0..3 {
         let mut other = env.admission("act_1");
         match change {
-            0 => other.requester = actor("svc:other"),
+            0 => other.context.principal = actor("svc:other"),
             1 => other.input_hash = "different".into(),
-            _ => other.tenant = Some("other".into()),
+            _ => other.context.tenant = Some("other".into()),
         }
         assert_eq!(env.admit(other), Answer::Refused(Refusal::ActionIdConflict));
     }
@@ -95,15 +95,40 @@ fn a_signed_message_comes_once_whatever_it_led_to() {
     let mut conflict = signed(&env, "act_1", "c");
     conflict.input_hash = "different".into();
     assert_eq!(env.admit(conflict), Answer::Refused(Refusal::ActionIdConflict));
-    for message in ["b", "c"] {
-        let claim = replay(message, START + 600_000);
-        let read = ClaimReplay { claim, actor: actor("svc:client"), refused: None };
-        assert_eq!(env.apply(Command::ClaimReplay(read)), Answer::Refused(Refusal::Replayed));
+    let read = |message: &str| {
+        let note = Note {
+            actor: actor("svc:client"),
+            message_id: MessageId::opaque(message),
+            claim: Some(replay(message, START + 600_000)),
+            refused: None,
+        };
+        Command::Note(Box::new(note))
+    };
+    for message in ["a", "b", "c"] {
+        assert_eq!(env.apply(read(message)), Answer::Refused(Refusal::Replayed));
     }
     // and for a read
-    let read = ClaimReplay { claim: replay("d", START + 600_000), actor: actor("svc:client"), refused: None };
-    assert_eq!(env.apply(Command::ClaimReplay(read.clone())), Answer::Recorded);
-    assert_eq!(env.apply(Command::ClaimReplay(read)), Answer::Refused(Refusal::Replayed));
+    assert_eq!(env.apply(read("d")), Answer::Recorded);
+    env.now += 1;
+    assert_eq!(env.apply(read("d")), Answer::Refused(Refusal::Replayed));
+}
+
+#[test]
+fn a_denial_without_a_signature_is_noted_each_time() {
+    let mut env = Env::new();
+    let refused = Refused { code: "aip.policy.not_authorized".into(), action_id: None, capability_id: None };
+    for _ in 0..2 {
+        let note = Note {
+            actor: actor("svc:client"),
+            message_id: MessageId::opaque("msg_1"),
+            claim: None,
+            refused: Some(refused.clone()),
+        };
+        assert_eq!(env.apply(Command::Note(Box::new(note))), Answer::Recorded);
+    }
+    let (record, at) = env.memory.log().last().unwrap();
+    let said = audit::events(&(record.clone(), Hash::ZERO, *at), &actor("svc:gateway"));
+    assert_eq!((said[0].action.as_str(), said[0].actor.id.as_str()), ("aip.action.refused", "svc:client"));
 }
 
 #[test]

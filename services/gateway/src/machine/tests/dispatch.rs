@@ -111,7 +111,7 @@ fn attempts_are_bounded_and_a_mutation_that_was_delivered_stays_uncertain() {
         let mut env = Env::new();
         let mut admit = env.admission("act_1");
         admit.pinned.dispatch = EffectMode::Repeatable;
-        admit.deadline = START + 10_000_000;
+        admit.context.deadline_ms = START + 10_000_000;
         env.admit(admit);
         if delivered {
             env.settle(Outcome::Lost(Lost::NoAnswer));

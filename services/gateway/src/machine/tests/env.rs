@@ -2,17 +2,19 @@
 
 use serde_json::{Value, json};
 
-use aip_kernel::{EffectId, EffectMode, Facts, Memory, ReplicaId, View, WriterId};
+use aip_kernel::{EffectId, EffectMode, Facts, Hash, Memory, ReplicaId, View, WriterId};
+use aip_wire::trusted::{PrincipalRef, TrustedContext};
 use aip_wire::{
-    Action, ActionResult, Capability, Manifest, PrincipalId, PrincipalKind, ProtocolError, codes,
+    Action, ActionId, ActionResult, Capability, CapabilityId, Manifest, MessageId, PrincipalId,
+    PrincipalKind, ProtocolError, codes,
 };
 
-use crate::machine::action::{ActionState, Actor, Pinned};
+use crate::machine::action::{ActionState, Pinned};
 use crate::machine::admit::Admit;
 use crate::machine::idempotency::{Collision, Reservation};
 use crate::machine::manifest::{self, ManifestState};
+use crate::machine::note::ReplayClaim;
 use crate::machine::register::RegisterManifest;
-use crate::machine::replay::ReplayClaim;
 use crate::machine::settle::{Outcome, Settle};
 use crate::machine::{Answer, Command, Effect, GatewayMachine, State, keys};
 
@@ -25,8 +27,8 @@ pub struct Env {
     counter: u128,
 }
 
-pub fn actor(id: &str) -> Actor {
-    Actor::new(PrincipalId::parse(id).unwrap(), PrincipalKind::Service)
+pub fn actor(id: &str) -> PrincipalRef {
+    PrincipalRef { id: PrincipalId::parse(id).unwrap(), kind: PrincipalKind::Service }
 }
 
 pub fn capability(id: &str, input: Value) -> Capability {
@@ -47,17 +49,30 @@ pub fn worker_manifest(capabilities: Vec<Capability>) -> Manifest {
 }
 
 pub fn completed(action: &str) -> ActionResult {
-    serde_json::from_value(json!({"action_id": action, "status": "completed", "output": {"ok": true}}))
-        .unwrap()
+    ActionResult::completed(ActionId::opaque(action), json!({"ok": true}))
 }
 
 pub fn failed(action: &str, error: ProtocolError) -> ActionResult {
-    ActionResult {
-        status: aip_wire::ActionResultStatus::Failed,
-        output: None,
-        error: Some(error),
-        ..completed(action)
-    }
+    ActionResult::failed(ActionId::opaque(action), error)
+}
+
+/// The context of an action of `svc:client` in `acme`.
+pub fn context(action: &Action, contract_hash: &str, deadline_ms: u64) -> TrustedContext {
+    let value = json!({
+        "version": 1,
+        "trust_domain": "aip.test",
+        "action_id": action.id,
+        "capability_id": action.capability_id,
+        "contract_hash": contract_hash,
+        "attempt": 1,
+        "principal": {"id": "svc:client", "kind": "service"},
+        "authentication": {"type": "api_key", "id": "k1"},
+        "scopes": ["action:write"],
+        "tenant": "acme",
+        "deadline_ms": deadline_ms,
+        "policy": {"directory": "directory-1", "rule": "principal svc:client: cap:*"},
+    });
+    TrustedContext::read(&value).unwrap()
 }
 
 pub fn worker_error() -> ProtocolError {
@@ -85,13 +100,16 @@ impl Env {
     }
 
     pub fn registration(&self, manifest: Manifest) -> RegisterManifest {
+        let hash = |capability: &Capability| Hash::of(&serde_json::to_vec(capability).unwrap()).to_string();
+        let contracts = manifest.capabilities.iter().map(|one| (one.id.clone(), hash(one)));
         RegisterManifest {
             provider: actor("svc:worker"),
+            contracts: contracts.collect(),
             manifest,
             service: "sandbox".into(),
             version: "v1".into(),
             withdraw: Vec::new(),
-            message_id: "msg_manifest".into(),
+            message_id: MessageId::opaque("msg_manifest"),
             replay: None,
         }
     }
@@ -111,21 +129,18 @@ impl Env {
 
     /// An admission of `cap:book` under its newest contract: a mutation that may not be repeated.
     pub fn admission(&self, id: &str) -> Admit {
-        let capability_id = aip_wire::CapabilityId::parse("cap:book").unwrap();
+        let capability_id = CapabilityId::parse("cap:book").unwrap();
         let (_, row) = manifest::newest(&self.memory, &capability_id).unwrap().unwrap();
-        let input = json!({"people": 2});
         let action: Action =
-            serde_json::from_value(json!({"id": id, "capability_id": "cap:book", "input": input})).unwrap();
+            serde_json::from_value(json!({"id": id, "capability_id": "cap:book", "input": {"people": 2}}))
+                .unwrap();
         Admit {
-            input_hash: aip_crypto::canonical::hash(&json!({"capability_id": "cap:book", "input": input})),
+            context: context(&action, &row.key.contract_hash, self.now + TIMEOUT_MS),
             action,
-            requester: actor("svc:client"),
-            tenant: Some("acme".into()),
             gateway: actor("svc:gateway"),
-            message_id: format!("msg_{id}"),
+            message_id: MessageId::opaque(format!("msg_{id}")),
             correlation_id: Some(aip_wire::CorrelationId::opaque("corr_1")),
-            context: json!({"principal": "svc:client"}),
-            policy_version: "policy-1".into(),
+            input_hash: "input".into(),
             pinned: Pinned {
                 provider: actor("svc:worker"),
                 registration_n: row.n,
@@ -135,10 +150,9 @@ impl Env {
                 mutation: true,
                 dispatch: EffectMode::Once,
             },
-            reservation: None,
+            reservations: Vec::new(),
             replay: None,
             received_at: self.now,
-            deadline: self.now + TIMEOUT_MS,
         }
     }
 
@@ -203,5 +217,5 @@ pub fn key(name: &str, until: u64) -> Reservation {
 }
 
 pub fn replay(name: &str, until: u64) -> ReplayClaim {
-    ReplayClaim { name: format!("replay:{name}"), until, message_id: format!("msg_{name}") }
+    ReplayClaim { name: format!("replay:{name}"), until }
 }

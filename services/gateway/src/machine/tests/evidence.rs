@@ -48,7 +48,7 @@ fn receipts_hold_no_payload() {
     let mut env = Env::new();
     let mut admit = env.admission("act_1");
     admit.action.input = json!({"secret": "swordfish"});
-    admit.context = json!({"secret": "swordfish"});
+    admit.context.trace.trace_id = Some("swordfish".into());
     env.admit(admit);
     let mut result = completed("act_1");
     result.output = Some(json!({"secret": "swordfish"}));

@@ -1,13 +1,13 @@
-use aip_wire::{ActionId, IdempotencyCollisionBehavior as Behavior, IdempotencyKeyScope as Scope};
+use aip_wire::{ActionId, IdempotencyCollisionBehavior as Behavior};
 
 use super::env::*;
-use crate::machine::idempotency::{Collision, Reservation, claim_name};
+use crate::machine::idempotency::{Collision, Reservation};
 use crate::machine::settle::{NotDone, Outcome};
 use crate::machine::{Answer, Refusal};
 
 fn with_key(env: &Env, id: &str, reservation: Reservation) -> crate::machine::Admit {
     let mut admit = env.admission(id);
-    admit.reservation = Some(reservation);
+    admit.reservations = vec![reservation];
     admit
 }
 
@@ -71,7 +71,7 @@ fn a_key_is_free_again_when_its_time_is_over() {
 fn a_refusal_does_not_use_up_the_key() {
     let mut env = Env::new();
     let mut refused = with_key(&env, "act_1", key("k", START + 1_000));
-    refused.deadline = START;
+    refused.context.deadline_ms = START;
     assert_eq!(env.admit(refused), Answer::Refused(Refusal::DeadlinePassed));
     let second = with_key(&env, "act_2", key("k", START + 1_000_000));
     assert_eq!(env.admit(second), Answer::Admitted);
@@ -85,16 +85,15 @@ fn a_refusal_does_not_use_up_the_key() {
 }
 
 #[test]
-fn names_of_keys_are_apart_by_scope_tenant_owner_and_key() {
-    let mut seen = std::collections::BTreeSet::new();
-    for scope in Scope::ALL {
-        for tenant in [None, Some("-"), Some("a"), Some("=a")] {
-            for within in ["", "x", "y"] {
-                for key in ["k", "l"] {
-                    assert!(seen.insert(claim_name(*scope, tenant, within, key)));
-                }
-            }
-        }
+fn any_of_several_reservations_that_is_held_decides() {
+    let mut env = Env::new();
+    let mut first = env.admission("act_1");
+    first.reservations = vec![key("intent", START + 1_000), key("delivery", START + 1_000)];
+    assert_eq!(env.admit(first), Answer::Admitted);
+    for held in ["intent", "delivery"] {
+        let mut second = env.admission("act_2");
+        second.reservations = vec![key("other", START + 1_000), key(held, START + 1_000)];
+        assert_eq!(env.admit(second), Answer::Duplicate { first: ActionId::opaque("act_1") });
     }
 }
 

@@ -1,11 +1,9 @@
-use aip_kernel::View;
 use aip_names::limits::MANIFEST_ROWS_MAX;
 use aip_wire::CapabilityId;
 use serde_json::json;
 
 use super::env::*;
-use crate::machine::manifest::{self, contract_hash};
-use crate::machine::{Answer, Command, Refusal, keys};
+use crate::machine::{Answer, Command, Refusal, manifest};
 
 fn book() -> CapabilityId {
     CapabilityId::parse("cap:book").unwrap()
@@ -66,27 +64,16 @@ fn what_a_manifest_leaves_out_of_its_service_and_version_is_withdrawn() {
 }
 
 #[test]
-fn a_better_text_is_no_other_contract() {
+fn a_row_leads_to_the_capability_it_was_registered_with() {
     let mut env = Env::new();
-    let before = newest(&env);
     env.now += 1;
-    let mut better = capability("cap:book", json!({"type": "object"}));
-    better.description = Some("books a table".into());
-    assert_eq!(contract_hash(&better), before.key.contract_hash);
-    assert_eq!(
-        env.register(worker_manifest(vec![better.clone()])),
-        Answer::Registered { added: 1, withdrawn: 0 }
-    );
-    let after = newest(&env);
-    assert_eq!((after.key, after.since, after.n), (before.key, before.since, 2));
-    let provider = keys::manifest(&actor("svc:worker").id);
-    let stored = manifest::capability(&env.memory, &provider, 2, &book()).unwrap();
-    assert_eq!(stored, Some(better));
-    assert_eq!(env.memory.scan(keys::INDEX_CAPABILITY, lo(), lo(), 10).unwrap().len(), 1);
-}
-
-fn lo() -> std::ops::Bound<&'static str> {
-    std::ops::Bound::Unbounded
+    let changed = capability("cap:book", json!({"type": "object", "title": "2"}));
+    env.register(worker_manifest(vec![changed.clone()]));
+    let rows = manifest::all(&env.memory, 10).unwrap();
+    assert_eq!(rows.iter().map(|(_, row)| row.n).collect::<Vec<_>>(), [2, 1]);
+    let (provider, row) = &rows[0];
+    let stored = manifest::capability(&env.memory, provider, row.n, &book()).unwrap();
+    assert_eq!(stored, Some(changed));
 }
 
 #[test]

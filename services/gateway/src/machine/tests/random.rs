@@ -52,7 +52,7 @@ fn run(env: &mut Env, step: &Step) {
             admit.input_hash = format!("input {input}");
             admit.pinned.mutation = *mutation;
             admit.pinned.dispatch = if *repeatable { EffectMode::Repeatable } else { EffectMode::Once };
-            admit.reservation = name.map(|name| key(&name.to_string(), env.now + 60_000));
+            admit.reservations = name.iter().map(|name| key(&name.to_string(), env.now + 60_000)).collect();
             env.admit(admit);
         }
         Step::Settle { id, attempt, outcome: number } => {
