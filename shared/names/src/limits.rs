@@ -278,3 +278,42 @@ pub const RESULT_GRACE_MS: u64 = 2_000;
 pub const ACTION_RECORDS_MAX: usize = 2 * DISPATCH_ATTEMPTS_MAX as usize + 2;
 /// An id that a client chooses.
 pub const ID_BYTES_MAX: usize = 256;
+
+// === sdk ===
+
+/// Actions that one worker runs at a time, if it does not say.
+pub const WORKER_RUNNING_DEFAULT: usize = 256;
+/// The most that it may say.
+pub const WORKER_RUNNING_MAX: usize = 4_096;
+/// How long a handler may go on after it was told to stop, before it is left alone and its outcome is not known.
+pub const WORKER_STOP_GRACE_MS: u64 = 1_000;
+/// Jobs that wait for a worker's store. Each running action has at most one.
+pub const WORKER_STORE_JOBS_MAX: usize = WORKER_RUNNING_MAX;
+/// Jobs of one commit of a worker's store.
+pub const WORKER_STORE_BATCH_MAX: usize = 512;
+/// How long a worker keeps what it answered; far longer than any action may run.
+pub const WORKER_RESULTS_KEPT_MS: u64 = 86_400_000;
+/// Answers a worker keeps. The oldest go first.
+pub const WORKER_RESULTS_MAX: u64 = 1_000_000;
+/// Bytes of the answers a worker keeps.
+pub const WORKER_RESULTS_BYTES_MAX: u64 = 1_073_741_824;
+/// Old answers taken away with one commit.
+pub const WORKER_RESULTS_PRUNED_MAX: usize = 64;
+/// How long the gateway may take to answer a registration.
+pub const WORKER_REGISTER_TIMEOUT_MS: u64 = 5_000;
+/// How often a worker registers again.
+pub const WORKER_REGISTER_INTERVAL_MS: u64 = 60_000;
+/// How long the second attempt at a registration waits; each later one waits twice as long.
+pub const WORKER_REGISTER_BACKOFF_FIRST_MS: u64 = 200;
+/// The longest that an attempt at a registration waits.
+pub const WORKER_REGISTER_BACKOFF_MAX_MS: u64 = 10_000;
+/// Times a client sends one action, the first included (section 19.2).
+pub const CLIENT_ATTEMPTS_MAX: u32 = 8;
+/// How long the second attempt waits; each later one waits twice as long.
+pub const CLIENT_BACKOFF_FIRST_MS: u64 = 100;
+/// The longest that an attempt waits, whatever the answer says about it.
+pub const CLIENT_BACKOFF_MAX_MS: u64 = 5_000;
+/// How long after an action's deadline a client still waits for the answer.
+pub const CLIENT_REPLY_GRACE_MS: u64 = 3_000;
+/// How long a client waits for the answer to a question that does not wait itself.
+pub const CLIENT_QUERY_TIMEOUT_MS: u64 = 10_000;

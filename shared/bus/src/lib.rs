@@ -1,0 +1,26 @@
+//! The road between processes: one NATS connection as one identity, and what travels on it.
+//!
+//! - [`Bus`] connects, never gives up, and says through [`Link`] whether the server is there and fit.
+//! - [`Frame`] and [`Parcel`] read and write the TransportMessage of 20.4.
+//! - [`Bus::request`] asks, [`serve`] answers: bounded, drained on shutdown, listed by `nats micro`.
+//! - [`Bus::ensure_stream`] makes a stream what the registry says, or refuses.
+//!
+//! It judges no message: an envelope passes through as the bytes that came. It spells no subject.
+
+mod bus;
+mod frame;
+mod link;
+mod request;
+mod serve;
+mod server;
+mod settings;
+mod stream;
+
+pub use async_nats::{HeaderMap, jetstream};
+pub use bus::Bus;
+pub use frame::{Frame, FrameError, Parcel};
+pub use link::{Link, Up};
+pub use request::RequestError;
+pub use serve::{Answer, Handler, Incoming, Registration, Serving, serve};
+pub use settings::{BusError, Settings};
+pub use stream::{Difference, Ensured, StreamError};
