@@ -1,0 +1,178 @@
+//! Answers one request of one route.
+
+use std::time::Duration;
+
+use aip_wire::{AIP_VERSION, Envelope, MessageBody, MessageType, Refusal, Timestamp, codes, decode, rules};
+use axum::body::Body;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Request, Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::table::{Operation, Route};
+use super::{body, head, query, reply};
+use crate::edge::peek::Peek;
+use crate::edge::refusal;
+use crate::edge::{Edge, Front, meter};
+use crate::front::{Inbound, Outbound, Via};
+
+/// The committed description of the routes.
+pub(super) const DOCUMENT: &str = include_str!("../../../openapi.json");
+
+/// An answer, and what the meters say of it.
+struct Answer {
+    response: Response<Body>,
+    message_type: Option<MessageType>,
+    code: &'static str,
+}
+
+/// What varies in a route's path, by name.
+pub(super) type PathMembers = Vec<(String, String)>;
+
+pub(super) async fn answer<F: Front>(
+    edge: Edge<F>,
+    route: &'static Route,
+    path: Result<PathMembers, Refusal>,
+    request: Request<Body>,
+    body_read: Duration,
+) -> Response<Body> {
+    let metered = meter::Request::start(Via::Http);
+    let (head, content) = request.into_parts();
+    let with_bearer = head.headers.contains_key(AUTHORIZATION);
+    let answered = match route.operation {
+        Operation::Message | Operation::Action => carry(&edge, route, &head, content, body_read).await,
+        Operation::Read(asked) => read(&edge, route, asked, path, &head).await,
+        Operation::Later(code) => Err(Refusal::of(code)),
+        aside => asides(&edge, aside, &head).map(|response| Answer {
+            response,
+            message_type: None,
+            code: meter::OK,
+        }),
+    };
+    let answer = answered.unwrap_or_else(|refusal| {
+        let code = refusal.code.name;
+        Answer {
+            response: reply::envelope(&refusal::outbound(refusal), with_bearer),
+            message_type: None,
+            code,
+        }
+    });
+    metered.end(answer.message_type, answer.code);
+    answer.response
+}
+
+/// A posted envelope or action.
+async fn carry<F: Front>(
+    edge: &Edge<F>,
+    route: &Route,
+    head: &Parts,
+    content: Body,
+    body_read: Duration,
+) -> Result<Answer, Refusal> {
+    query::read(head.uri.query(), route.parameters)?;
+    head::accept_json(&head.headers)?;
+    let bearer = head::bearer(&head.headers)?;
+    let with_bearer = bearer.is_some();
+    let seat = edge.room.seat(body::declared(&content)?, bearer.as_ref())?;
+    let bytes = body::read(content, body_read).await?;
+    let claimed = match route.operation {
+        Operation::Action => Some(MessageType::Action),
+        _ => Peek::at(&bytes).message_type(),
+    };
+    let inbound = Inbound { bytes, bearer, via: Via::Http };
+    let front = edge.front.clone();
+    let bare = route.operation == Operation::Action;
+    let work = async move { if bare { front.action(inbound).await } else { front.message(inbound).await } };
+    let outbound = edge.carry(seat, work).await.unwrap_or_else(broken);
+    Ok(Answer {
+        code: meter::code(&outbound.envelope),
+        response: reply::envelope(&outbound, with_bearer),
+        message_type: claimed,
+    })
+}
+
+/// A read request made of path and query.
+async fn read<F: Front>(
+    edge: &Edge<F>,
+    route: &Route,
+    asked: MessageType,
+    path: Result<PathMembers, Refusal>,
+    head: &Parts,
+) -> Result<Answer, Refusal> {
+    let members = query::read(head.uri.query(), route.parameters)?;
+    let body = question(asked, path?, members)?;
+    let bearer = head::bearer(&head.headers)?;
+    let with_bearer = bearer.is_some();
+    let seat = edge.room.seat(0, bearer.as_ref())?;
+    // a read admits nothing, so it may end with its connection and give its seat back
+    let answered = edge.work.track_future(edge.front.query(bearer, body)).await;
+    drop(seat);
+    let (response, code) = match answered {
+        // a body that was decided behind the front has no member that JSON cannot hold
+        Ok(body) => (reply::json(StatusCode::OK, &serde_json::to_value(body).unwrap_or_default()), meter::OK),
+        Err(outbound) => (reply::envelope(&outbound, with_bearer), meter::code(&outbound.envelope)),
+    };
+    Ok(Answer { response, message_type: Some(asked), code })
+}
+
+/// The body of a read request, of the same type that an envelope would carry and held to the same rules.
+fn question(
+    asked: MessageType,
+    path: PathMembers,
+    mut members: Map<String, Value>,
+) -> Result<MessageBody, Refusal> {
+    for (name, text) in path {
+        members.insert(name, Value::String(text));
+    }
+    if asked == MessageType::ManifestRequest && !members.is_empty() {
+        members = Map::from_iter([("filter".to_owned(), Value::Object(members))]);
+    }
+    let tagged = Map::from_iter([(asked.body_key().to_owned(), Value::Object(members))]);
+    let body: MessageBody = decode(&Value::Object(tagged))
+        .map_err(|refusal| Refusal { code: codes::QUERY_INVALID, ..refusal })?;
+    let envelope = Envelope::new(body, Timestamp::now());
+    rules::envelope(&envelope)?;
+    Ok(envelope.body)
+}
+
+/// What is answered without the front and without knowing who asks.
+fn asides<F: Front>(edge: &Edge<F>, operation: Operation, head: &Parts) -> Result<Response<Body>, Refusal> {
+    query::read(head.uri.query(), &[])?;
+    Ok(match operation {
+        Operation::Metrics => {
+            reply::respond(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", (edge.exposition)())
+        }
+        Operation::Document => reply::respond(StatusCode::OK, head::JSON, DOCUMENT),
+        Operation::Ready => match edge.front.not_ready() {
+            None => reply::json(StatusCode::OK, &json!({ "status": "ready" })),
+            Some(reason) => {
+                let body = json!({ "status": "not_ready", "reason": reason });
+                reply::json(StatusCode::SERVICE_UNAVAILABLE, &body)
+            }
+        },
+        _ => {
+            let uptime_ms = u64::try_from(edge.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let body =
+                json!({ "status": "ok", "protocol": "AIP", "version": AIP_VERSION, "uptime_ms": uptime_ms });
+            reply::json(StatusCode::OK, &body)
+        }
+    })
+}
+
+pub(super) fn unknown_path(headers: &HeaderMap) -> Response<Body> {
+    refused(Refusal::of(codes::HTTP_ROUTE), headers)
+}
+
+pub(super) fn wrong_method(headers: &HeaderMap) -> Response<Body> {
+    refused(Refusal::of(codes::HTTP_METHOD), headers)
+}
+
+fn refused(refusal: Refusal, headers: &HeaderMap) -> Response<Body> {
+    meter::Request::start(Via::Http).end(None, refusal.code.name);
+    reply::envelope(&refusal::outbound(refusal), headers.contains_key(AUTHORIZATION))
+}
+
+fn broken() -> Outbound {
+    // the panic itself is reported where it happened
+    refusal::outbound(Refusal::of(codes::SERVICE_INTERNAL))
+}

@@ -1,0 +1,38 @@
+//! Reads a request's body within its bounds of size and time.
+
+use std::time::Duration;
+
+use aip_names::limits;
+use aip_wire::{Refusal, codes};
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::edge::refusal::refuse;
+
+/// Bytes that a body may take: what it declares, else the most there may be.
+pub(super) fn declared(body: &Body) -> Result<usize, Refusal> {
+    let size = body.size_hint();
+    // the lower end is the content length, or zero without one
+    if size.lower() > limits::ENVELOPE_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
+    let most = size.upper().and_then(|upper| usize::try_from(upper).ok());
+    Ok(most.map_or(limits::ENVELOPE_BYTES_MAX, |upper| upper.min(limits::ENVELOPE_BYTES_MAX)))
+}
+
+/// The whole body.
+pub(super) async fn read(body: Body, within: Duration) -> Result<Bytes, Refusal> {
+    let limited = Limited::new(body, limits::ENVELOPE_BYTES_MAX).collect();
+    match tokio::time::timeout(within, limited).await {
+        Err(_) => Err(refuse(codes::HTTP_BODY_TIMEOUT, "the body did not arrive in time")),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(refuse(codes::HTTP_BODY_INCOMPLETE, "the body broke off or was badly framed")),
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+    }
+}
+
+fn too_large() -> Refusal {
+    let message = format!("the body is larger than {} bytes", limits::ENVELOPE_BYTES_MAX);
+    refuse(codes::HTTP_PAYLOAD, message)
+}
