@@ -22,6 +22,11 @@ macro_rules! messages {
                 match self { $(MessageType::$variant => $key,)+ }
             }
 
+            /// The name of the payload's type, as the schemas spell it.
+            pub const fn payload(self) -> &'static str {
+                match self { $(MessageType::$variant => stringify!($payload),)+ }
+            }
+
             pub fn from_body_key(key: &str) -> Option<MessageType> {
                 match key { $($key => Some(MessageType::$variant),)+ _ => None }
             }

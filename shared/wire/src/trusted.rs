@@ -120,9 +120,15 @@ pub struct PolicyResult {
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Method {
     /// A signed envelope (22.2), alone or beside a token of the same principal.
-    Signature { did: String },
-    ApiKey { id: String },
-    Bearer { issuer: String },
+    Signature {
+        did: String,
+    },
+    ApiKey {
+        id: String,
+    },
+    Bearer {
+        issuer: String,
+    },
 }
 
 /// Verified scopes. `*` covers every scope (8.4).
@@ -219,7 +225,10 @@ mod tests {
     #[test]
     fn a_token_narrows_and_never_widens() {
         let directory = scopes(&["action:read", "action:write"]);
-        assert_eq!(directory.narrowed_to(&scopes(&["action:write", "audit:read"])), scopes(&["action:write"]));
+        assert_eq!(
+            directory.narrowed_to(&scopes(&["action:write", "audit:read"])),
+            scopes(&["action:write"])
+        );
         assert_eq!(directory.narrowed_to(&scopes(&["*"])), directory);
         assert_eq!(scopes(&["*"]).narrowed_to(&scopes(&["action:read"])), scopes(&["action:read"]));
         assert_eq!(directory.narrowed_to(&scopes(&[])), scopes(&[]));
