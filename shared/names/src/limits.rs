@@ -270,6 +270,8 @@ pub const MANIFEST_ROWS_MAX: usize = 512;
 pub const MANIFEST_CAPABILITIES_MAX: usize = 1_000;
 /// Capabilities whose schemas one gateway keeps compiled.
 pub const CATALOG_COMPILED_MAX: usize = 1_024;
+/// Capabilities compiled at the same time.
+pub const CATALOG_COMPILING_MAX: usize = 2;
 /// How often an admission looks again because the registration it looked at was gone.
 pub const ADMIT_TRIES_MAX: usize = 4;
 /// How long after its deadline an action's waiter still waits for the record of its end.

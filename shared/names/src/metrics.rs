@@ -67,6 +67,13 @@ metrics! {
     EDGE_REQUESTS_RUNNING = "aip_edge_requests_running", Gauge, Count, "requests inside a door of the gateway now";
     EDGE_UNANSWERED = "aip_edge_unanswered_total", Counter, Count, "NATS messages that were handled but named nowhere to reply to";
     EDGE_HTTP_CONNECTIONS = "aip_edge_http_connections", Gauge, Count, "open HTTP connections";
+    GATEWAY_ACTIONS = "aip_gateway_actions_total", Counter, Count, "actions judged by admission, by answer";
+    GATEWAY_DISPATCHES = "aip_gateway_dispatches_total", Counter, Count, "dispatches to workers that came to an outcome, by outcome";
+    GATEWAY_DISPATCH_SECONDS = "aip_gateway_dispatch_seconds", Histogram, Seconds, "time from sending an action to its worker to the outcome";
+    WORKER_ACTIONS = "aip_worker_actions_total", Counter, Count, "actions a worker came to an end with, by capability and outcome";
+    WORKER_ACTION_SECONDS = "aip_worker_action_seconds", Histogram, Seconds, "time a worker's handler took, by capability";
+    WORKER_REPEATS = "aip_worker_repeats_total", Counter, Count, "dispatches answered from what was known of the action, without running it";
+    WORKER_REGISTERED = "aip_worker_registered", Gauge, Count, "1 while the gateway has accepted this worker's manifest, else 0";
 }
 
 #[cfg(test)]
