@@ -1,0 +1,53 @@
+//! Runs seeds: one, or many in a row.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use aip_ledger::replica::Variant;
+
+use crate::toy::ToySubject;
+use crate::world::World;
+use crate::{Counts, Report};
+
+/// A seed that went wrong, and where its event log was written.
+#[derive(Debug)]
+pub struct Failure {
+    pub seed: u64,
+    pub what: String,
+    pub trace: Option<PathBuf>,
+}
+
+/// Runs one seed of the toy.
+pub fn run(seed: u64, variant: Variant, trace: bool) -> Report {
+    World::new(ToySubject::default(), seed, variant, trace).run(seed)
+}
+
+/// Runs seeds one after the other until one goes wrong. Returns what was seen, and that seed.
+pub fn sweep(seeds: Range<u64>, variant: Variant) -> (Counts, Option<Failure>) {
+    let mut counts = Counts::default();
+    for seed in seeds {
+        let what = match catch_unwind(AssertUnwindSafe(|| run(seed, variant, false))) {
+            Ok(report) => {
+                counts.add(&report.counts);
+                match report.violation {
+                    Some(violation) => violation.to_string(),
+                    None => continue,
+                }
+            }
+            Err(_) => "panicked".to_owned(),
+        };
+        return (counts, Some(Failure { seed, what, trace: write_trace(seed, variant) }));
+    }
+    (counts, None)
+}
+
+/// Runs the seed again and keeps its event log: the same seed gives the same run.
+fn write_trace(seed: u64, variant: Variant) -> Option<PathBuf> {
+    let report = catch_unwind(AssertUnwindSafe(|| run(seed, variant, true))).ok()?;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/sim");
+    std::fs::create_dir_all(&folder).ok()?;
+    let path = folder.join(format!("{seed}.log"));
+    std::fs::write(&path, report.trace.join("\n")).ok()?;
+    Some(path)
+}

@@ -1,0 +1,360 @@
+//! A replica's process: it starts on its disk, steps, is paused, and ends.
+
+use std::collections::BTreeMap;
+
+use aip_kernel::{ReplicaId, WriterId};
+use aip_ledger::replica::{Input, Now, Output, Replica};
+use aip_ledger::{Identity, Position, Store};
+use rand::Rng as _;
+
+use super::clients::Waiting;
+use super::network::TailId;
+use super::{Event, LifeId, World};
+use crate::disk::{Disk, Ending};
+use crate::invariants::{self, Check};
+use crate::log::Version;
+use crate::{Fault, Invariant, Rng, Sight, Subject, Violation};
+
+/// A replica: its disk, over any number of process lives.
+pub struct Node<S: Subject> {
+    pub disk: Disk,
+    pub life: Option<Life<S>>,
+    pub skew_ms: i64,
+    /// Which log the store has learned from.
+    pub version: Version,
+    /// The store can't fall back behind this.
+    pub hard: u64,
+    /// As far as the store has ever come in its last life.
+    pub reached: u64,
+    pub partitioned_until: u64,
+}
+
+pub struct Life<S: Subject> {
+    pub id: LifeId,
+    pub me: WriterId,
+    pub replica: Replica<S::M>,
+    pub position: Position,
+    began: u64,
+    inbox: Vec<(Option<TailId>, Input<S::M>)>,
+    step_due: bool,
+    pub paused_until: u64,
+    /// The tail the shell reads now; what others bring is dropped.
+    pub tail: Option<TailId>,
+    /// The tail that the replica knows of, and whether a message of it was seen.
+    pub open: Option<(Version, bool)>,
+    pub ready: bool,
+    pub waiting: BTreeMap<u64, Waiting>,
+    /// The log that answered each question for the last sequence.
+    pub asked: BTreeMap<u64, Version>,
+    /// What the disk did to this life.
+    disk_failed: bool,
+}
+
+// === impl Life ===
+
+impl<S: Subject> Life<S> {
+    /// The shell reads this tail from now on; what others have brought is dropped.
+    pub fn read_tail(&mut self, tail: TailId) {
+        self.tail = Some(tail);
+        self.inbox.retain(|(from, _)| from.is_none());
+    }
+}
+
+// === impl Node ===
+
+impl<S: Subject> Node<S> {
+    pub fn new(skew_ms: i64, rng: &mut Rng) -> Node<S> {
+        Node {
+            disk: Disk::default(),
+            life: None,
+            skew_ms: rng.random_range(-skew_ms..=skew_ms),
+            version: 0,
+            hard: 0,
+            reached: 0,
+            partitioned_until: 0,
+        }
+    }
+
+    pub fn life(&mut self, life: LifeId) -> Option<&mut Life<S>> {
+        self.life.as_mut().filter(|now| now.id == life)
+    }
+}
+
+fn identity() -> Identity {
+    Identity { service: "toy".to_owned(), trust_domain: "sim.local".to_owned(), shard: 0 }
+}
+
+impl<S: Subject> World<S> {
+    /// A process starts on the node's disk, if none runs there.
+    pub(super) fn start(&mut self, node: usize) -> Check {
+        if self.nodes[node].life.is_some() {
+            return Ok(());
+        }
+        let opened = Store::with_backend(self.nodes[node].disk.mount(), &identity());
+        let failed = self.take_disk_faults(node);
+        let Some(store) = invariants::opens(opened, failed)? else {
+            self.power_off(node, Ending::PowerLoss);
+            self.restart_later(node);
+            return Ok(());
+        };
+        self.lives += 1;
+        let me = WriterId { replica: ReplicaId(format!("r{node}")), life: self.lives.to_string() };
+        let made = store.standing().and_then(|standing| {
+            let machine = self.subject.machine();
+            Ok((standing, Replica::new(machine, store, me.clone(), self.plan.barrier, self.variant)?))
+        });
+        let failed = self.take_disk_faults(node);
+        let Some((standing, replica)) = invariants::opens(made, failed)? else {
+            self.power_off(node, Ending::PowerLoss);
+            self.restart_later(node);
+            return Ok(());
+        };
+        let (position, from) = (standing.position, &self.nodes[node]);
+        invariants::came_back(position.seq, from.hard, from.reached)?;
+        if position.seq < from.reached {
+            self.sight(Sight::StoreFellBack);
+        }
+        invariants::store_agrees(&self.oracles[self.nodes[node].version], replica.snapshot(), position.seq)?;
+        let id = self.lives;
+        self.say(|_| format!("r{node} starts life {id} at {}", position.seq));
+        self.nodes[node].reached = position.seq;
+        self.nodes[node].life = Some(Life {
+            id,
+            me,
+            replica,
+            position,
+            began: self.now,
+            inbox: Vec::new(),
+            step_due: false,
+            paused_until: 0,
+            tail: None,
+            open: None,
+            ready: false,
+            waiting: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            disk_failed: false,
+        });
+        self.push(node, None, Input::Interrupted { reason: "starting".to_owned() });
+        self.after(1, 100, Event::Tick { node, life: id });
+        Ok(())
+    }
+
+    /// Puts something before the replica, which takes it with its next step.
+    pub(super) fn push(&mut self, node: usize, tail: Option<TailId>, input: Input<S::M>) {
+        let Some(life) = &mut self.nodes[node].life else { return };
+        life.inbox.push((tail, input));
+        if !life.step_due {
+            life.step_due = true;
+            let (id, paused) = (life.id, life.paused_until.saturating_sub(self.now));
+            self.after(paused, paused + 3, Event::Step { node, life: id });
+        }
+    }
+
+    pub(super) fn tick(&mut self, node: usize, life: LifeId) {
+        if self.nodes[node].life(life).is_some() {
+            self.push(node, None, Input::Tick);
+            let paused = self.nodes[node].life(life).map_or(0, |life| life.paused_until);
+            let paused = paused.saturating_sub(self.now);
+            self.after(paused + 20, paused + 400, Event::Tick { node, life });
+        }
+    }
+
+    pub(super) fn step(&mut self, node: usize, id: LifeId) -> Check {
+        let now = self.now;
+        let entropy = self.rng.random();
+        let most = if self.rng.random_bool(0.3) { self.rng.random_range(1..4) } else { usize::MAX };
+        let wall_ms = self.wall_ms(node);
+        let Some(life) = self.nodes[node].life(id) else { return Ok(()) };
+        if life.paused_until > now {
+            let paused = life.paused_until - now;
+            self.after(paused, paused + 3, Event::Step { node, life: id });
+            return Ok(());
+        }
+        let inputs: Vec<_> = life.inbox.drain(..most.min(life.inbox.len())).collect();
+        life.step_due = !life.inbox.is_empty();
+        let again = life.step_due;
+        let before = life.position;
+        let mut moved = false;
+        let mut given = Vec::with_capacity(inputs.len());
+        for (tail, input) in inputs {
+            match &input {
+                Input::Interrupted { .. } => life.open = None,
+                Input::Opened(_) => {
+                    let version = tail.and_then(|tail| self.tails.get(&tail)).map(|tail| tail.version);
+                    life.open = version.map(|version| (version, false));
+                }
+                Input::Message(_) => {
+                    moved = true;
+                    life.open = life.open.map(|(version, _)| (version, true));
+                }
+                _ => {}
+            }
+            given.push(input);
+        }
+        let mut out = Vec::new();
+        let at = Now { wall_ms, mono_ms: now - life.began, entropy };
+        let stepped = life.replica.step(at, given, &mut out);
+        self.counts.steps += 1;
+        if again {
+            self.after(0, 2, Event::Step { node, life: id });
+        }
+        match stepped {
+            Ok(()) => self.stepped(node, id, before, moved, out),
+            Err(error) => self.failed(node, id, &error.to_string(), out),
+        }
+    }
+
+    /// Checks what a step did to the store, and hands out what it said.
+    fn stepped(
+        &mut self,
+        node: usize,
+        id: LifeId,
+        before: Position,
+        moved: bool,
+        out: Vec<Output<S::M>>,
+    ) -> Check {
+        let open = self.nodes[node].life.as_ref().and_then(|life| life.open);
+        if moved {
+            let Some(life) = self.nodes[node].life(id) else { return Ok(()) };
+            match life.replica.store().standing() {
+                Ok(standing) => life.position = standing.position,
+                Err(error) => return self.failed(node, id, &error.to_string(), out),
+            }
+        }
+        let Some(life) = self.nodes[node].life(id) else { return Ok(()) };
+        let (position, idle) = (life.position, life.replica.is_idle());
+        let said = out.iter().filter_map(|output| match output {
+            Output::Changed(entities) => Some(entities.clone()),
+            _ => None,
+        });
+        let said: Vec<_> = said.flatten().collect();
+        if idle {
+            self.nodes[node].hard = position.seq;
+        }
+        if position != before {
+            let version = open.map_or(self.nodes[node].version, |(version, _)| version);
+            invariants::may_speak(Some(self.log.stream(version)), &position, "a message is applied")?;
+            self.nodes[node].version = version;
+            self.nodes[node].reached = self.nodes[node].reached.max(position.seq);
+            if let Err(violation) = self.learned(node, before, position, &said) {
+                return self.unless_disk_failed(node, violation);
+            }
+        }
+        self.speak_all(node, id, open, out)
+    }
+
+    fn learned(
+        &self,
+        node: usize,
+        before: Position,
+        position: Position,
+        said: &[aip_kernel::EntityKey],
+    ) -> Check {
+        let Some(life) = &self.nodes[node].life else { return Ok(()) };
+        let oracle = &self.oracles[self.nodes[node].version];
+        invariants::judged(oracle, before.seq, position.seq, said)?;
+        let snapshot = life.replica.snapshot();
+        if position.seq.is_multiple_of(8) {
+            return invariants::store_agrees(oracle, snapshot, position.seq);
+        }
+        for key in said {
+            invariants::entity_agrees(oracle, snapshot, position.seq, key)?;
+        }
+        Ok(())
+    }
+
+    /// A store that can't be read is no lie when its disk is broken: then the process ends.
+    fn unless_disk_failed(&mut self, node: usize, violation: Violation) -> Check {
+        if self.take_disk_faults(node) {
+            self.kill(node, Ending::Killed);
+            return Ok(());
+        }
+        Err(violation)
+    }
+
+    /// The store failed, so the process ends. A shell may or may not come to hand out what the step had said.
+    fn failed(&mut self, node: usize, id: LifeId, error: &str, out: Vec<Output<S::M>>) -> Check {
+        self.say(|_| format!("r{node} fails: {error}"));
+        if !self.take_disk_faults(node) {
+            let detail = format!("the store of r{node} failed on a good disk: {error}");
+            return Err(Violation::new(Invariant::Durable, detail));
+        }
+        if self.rng.random() {
+            let open = self.nodes[node].life.as_ref().and_then(|life| life.open);
+            self.speak_all(node, id, open, out)?;
+        }
+        let ending = if self.rng.random() { Ending::Killed } else { Ending::PowerLoss };
+        self.kill(node, ending);
+        Ok(())
+    }
+
+    /// Whether the disk has failed this process.
+    fn take_disk_faults(&mut self, node: usize) -> bool {
+        let fired = self.nodes[node].disk.take_fired();
+        let errors = [Fault::DiskReadError, Fault::DiskWriteError, Fault::DiskSyncError];
+        let failed = fired.iter().any(|fault| errors.contains(fault));
+        for fault in fired {
+            self.fault(fault);
+        }
+        match &mut self.nodes[node].life {
+            Some(life) => {
+                life.disk_failed |= failed;
+                life.disk_failed
+            }
+            None => failed,
+        }
+    }
+
+    /// The process ends at once; its callers lose their connection.
+    pub(super) fn kill(&mut self, node: usize, ending: Ending) {
+        let Some(life) = self.nodes[node].life.take() else { return };
+        self.say(|_| format!("r{node} ends: {ending:?}"));
+        self.nodes[node].disk.unmount();
+        self.gone(life);
+        self.power_off(node, ending);
+        self.restart_later(node);
+    }
+
+    /// The process ends in good order: everything is hard.
+    pub(super) fn drain(&mut self, node: usize) -> Check {
+        let Some(mut life) = self.nodes[node].life.take() else { return Ok(()) };
+        self.say(|_| format!("r{node} drains"));
+        if let Err(error) = life.replica.harden_now() {
+            self.nodes[node].life = Some(life);
+            return self.failed(node, 0, &error.to_string(), Vec::new());
+        }
+        self.nodes[node].hard = life.position.seq;
+        self.gone(life);
+        self.nodes[node].disk.unmount();
+        self.power_off(node, Ending::Killed);
+        self.restart_later(node);
+        Ok(())
+    }
+
+    fn gone(&mut self, life: Life<S>) {
+        self.tails.retain(|_, tail| tail.life != life.id);
+        let waiting = life.waiting.clone();
+        drop(life);
+        for waiting in waiting.into_values() {
+            self.disconnected(waiting);
+        }
+    }
+
+    fn power_off(&mut self, node: usize, ending: Ending) {
+        let disk = self.nodes[node].disk.clone();
+        disk.unmount();
+        disk.disarm();
+        disk.settle(ending, &mut self.rng);
+        self.take_disk_faults(node);
+    }
+
+    fn restart_later(&mut self, node: usize) {
+        if self.healed {
+            self.after(10, 100, Event::Start { node });
+        } else if self.rng.random_bool(0.15) {
+            self.after(12_000, 16_000, Event::Start { node });
+        } else {
+            self.after(20, 3_000, Event::Start { node });
+        }
+    }
+}
