@@ -1,0 +1,52 @@
+//! Questions over NATS (20.4).
+
+use std::time::Duration;
+
+use aip_bus::{Bus, BusError, Parcel, RequestError};
+use aip_names::{Service, Subject, TrustDomain, Version};
+use aip_wire::read::Bounds;
+use aip_wire::validate::{self, Checked};
+use aip_wire::{MessageType, TransportMessage};
+use serde_json::Value;
+
+use super::ask::Lost;
+use super::{ClientError, untrusted};
+
+#[derive(Debug)]
+pub(super) struct Nats {
+    bus: Bus,
+    trust_domain: TrustDomain,
+}
+
+impl Nats {
+    pub fn new(bus: Bus, trust_domain: TrustDomain) -> Nats {
+        Nats { bus, trust_domain }
+    }
+
+    pub async fn ready(&self, timeout: Duration) -> Result<(), BusError> {
+        self.bus.ready(timeout).await
+    }
+
+    pub async fn send(
+        &self,
+        message_type: MessageType,
+        envelope: Value,
+        timeout: Duration,
+    ) -> Result<Checked, Lost> {
+        let invalid = |reason: String| Lost::Bad(ClientError::Invalid { reason });
+        let parcel = Parcel::new(&TransportMessage { envelope, metadata: None })
+            .map_err(|error| invalid(error.to_string()))?;
+        let name =
+            aip_names::MessageType::new(message_type.as_str()).map_err(|error| invalid(error.to_string()))?;
+        let subject =
+            Subject::message(&self.trust_domain, &Service::gateway(), Version::V1, &name).to_string();
+        let answer = self.bus.request(&subject, parcel, timeout).await.map_err(|error| match error {
+            RequestError::NoResponders { .. } | RequestError::NotSent { .. } => {
+                Lost::NotSent(error.to_string())
+            }
+            error => Lost::Unknown(error.to_string()),
+        })?;
+        let read = validate::frame(&answer.payload, &Bounds::FRAME);
+        read.map(|(checked, _)| checked).map_err(|refusal| Lost::Bad(untrusted(refusal.to_string())))
+    }
+}

@@ -1,0 +1,96 @@
+//! What a handler may rely on while it runs: everything that admission established (section 11.2), a deadline and a
+//! token that tells it to stop. Authority comes from here and never from the input.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aip_wire::trusted::{PrincipalRef, ResolvedCredential, Scopes, TraceContext, TrustedContext};
+use aip_wire::{ActionId, ExternalAccountRef};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The trusted context of one action.
+#[derive(Debug, Clone)]
+pub struct Context {
+    pub(crate) trusted: Arc<TrustedContext>,
+    pub(crate) idempotency_key: Option<Arc<str>>,
+    pub(crate) deadline: Instant,
+    pub(crate) stop: CancellationToken,
+    pub(crate) begun_before: bool,
+}
+
+impl Context {
+    /// Who asks, proven by the gateway.
+    pub fn principal(&self) -> &PrincipalRef {
+        &self.trusted.principal
+    }
+
+    /// The tenant whose data this is about. Everything a handler reads or writes belongs to it.
+    pub fn tenant(&self) -> Option<&str> {
+        self.trusted.tenant.as_deref()
+    }
+
+    pub fn scopes(&self) -> &Scopes {
+        &self.trusted.scopes
+    }
+
+    /// A reference that the tenant's vault resolves; never the secret.
+    pub fn credential(&self) -> Option<&ResolvedCredential> {
+        self.trusted.credential.as_ref()
+    }
+
+    /// The account at a provider that is bound to the tenant.
+    pub fn external_account(&self) -> Option<&ExternalAccountRef> {
+        self.trusted.external_account.as_ref()
+    }
+
+    pub fn action_id(&self) -> &ActionId {
+        &self.trusted.action_id
+    }
+
+    /// Counts dispatches of this action from 1.
+    pub fn attempt(&self) -> u32 {
+        self.trusted.attempt
+    }
+
+    /// True when an earlier life of this worker began the action and did not come to its end: what that life did
+    /// may have been done.
+    pub fn begun_before(&self) -> bool {
+        self.begun_before
+    }
+
+    /// The requester's key, when it gave one: the same intent has the same key, also under another action id.
+    pub fn idempotency_key(&self) -> Option<&str> {
+        self.idempotency_key.as_deref()
+    }
+
+    /// What a provider that takes idempotency keys is given: the same for every attempt at this action, and never for
+    /// two actions.
+    pub fn effect_id(&self) -> &str {
+        self.trusted.action_id.as_str()
+    }
+
+    /// When the action is over. Never extended.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    pub fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Cancelled at the deadline, and when the worker has to stop. A handler that does not return soon after is left
+    /// alone, and what it did is reported as not known.
+    pub fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    pub fn trace(&self) -> &TraceContext {
+        &self.trusted.trace
+    }
+
+    /// The whole of it.
+    pub fn trusted(&self) -> &TrustedContext {
+        &self.trusted
+    }
+}

@@ -1,0 +1,187 @@
+//! Takes dispatches from the gateway: reads them, and makes sure that one action runs once, however often it comes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aip_bus::{Answer, Handler, Incoming};
+use aip_crypto::canonical;
+use aip_names::metrics as names;
+use aip_wire::read::Bounds;
+use aip_wire::trusted::{METADATA_KEY, TrustedContext};
+use aip_wire::{
+    Action, ActionId, ActionMode, ActionResult, CapabilityId, Envelope, ErrorBody, MessageBody, Principal,
+    ProtocolError, Refusal, codes, validate,
+};
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::WorkerConfig;
+use super::answer;
+use crate::capability::Offered;
+use crate::store::Store;
+
+/// What serves a worker's subject.
+pub(super) struct Dispatcher(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub principal: Principal,
+    pub store: Arc<Store>,
+    /// Cancelled when handlers have to stop.
+    pub stop: CancellationToken,
+    offered: HashMap<CapabilityId, Offered>,
+    running: Mutex<HashMap<ActionId, Running>>,
+}
+
+/// An action that runs in this life: a second dispatch waits for the same end.
+struct Running {
+    digest: String,
+    end: watch::Receiver<Option<Arc<Ended>>>,
+}
+
+/// One dispatch that may be served.
+pub(super) struct Received {
+    pub action: Action,
+    pub trusted: TrustedContext,
+    pub offered: Offered,
+    /// Of capability, tenant and input.
+    pub digest: String,
+}
+
+/// What is said to a dispatch.
+#[derive(Debug)]
+pub(super) enum Ended {
+    Result(Box<ActionResult>),
+    /// It was not begun.
+    Refused(ProtocolError),
+    /// Nothing can be said; the sender's patience decides.
+    Silent,
+}
+
+// === impl Dispatcher ===
+
+impl Dispatcher {
+    pub fn new(
+        config: &WorkerConfig,
+        offered: HashMap<CapabilityId, Offered>,
+        store: Arc<Store>,
+        stop: CancellationToken,
+    ) -> Dispatcher {
+        let principal = config.principal.clone();
+        Dispatcher(Arc::new(Inner { principal, store, stop, offered, running: Mutex::default() }))
+    }
+}
+
+impl Handler for Dispatcher {
+    async fn handle(&self, request: Incoming) -> Option<Answer> {
+        let inner = &self.0;
+        let (checked, metadata) = match validate::frame(&request.payload, &Bounds::FRAME) {
+            Ok(read) => read,
+            Err(refusal) => return answer::unread(&request.headers, &inner.principal, refusal.into()),
+        };
+        drop(request);
+        let (_, envelope) = checked.into_parts();
+        let ended = match inner.accept(&envelope, &metadata) {
+            Ok(received) => inner.end_of(received).await,
+            Err(refusal) => Arc::new(Ended::Refused(refusal.into())),
+        };
+        let body: MessageBody = match &*ended {
+            Ended::Result(result) => (**result).clone().into(),
+            Ended::Refused(error) => ErrorBody { error: error.clone() }.into(),
+            Ended::Silent => return None,
+        };
+        answer::reply(&envelope, &inner.principal, body)
+    }
+
+    fn busy(&self, request: &Incoming) -> Option<Answer> {
+        let error =
+            ProtocolError::of(codes::WORKER_UNAVAILABLE, "this worker runs as many actions as it may");
+        answer::unread(&request.headers, &self.0.principal, error)
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// Checks that this is an action for a capability of ours, with a trusted context that is about it.
+    fn accept(&self, envelope: &Envelope, metadata: &Map<String, Value>) -> Result<Received, Refusal> {
+        let MessageBody::Action(action) = &envelope.body else {
+            return Err(Refusal::of(codes::ENVELOPE_NOT_SERVED));
+        };
+        let context = metadata.get(METADATA_KEY);
+        let context = context.ok_or_else(|| {
+            Refusal::new(codes::AUTH_MISSING, "", "the action came without a trusted context")
+        })?;
+        let trusted = TrustedContext::read(context)
+            .map_err(|error| Refusal::new(codes::TRANSPORT_FRAME, "", error.to_string()))?;
+        if trusted.action_id != action.id || trusted.capability_id != action.capability_id {
+            let message = "the trusted context is about another action";
+            return Err(Refusal::new(codes::AUTH_CLAIM, "", message));
+        }
+        if action.mode.is_some_and(|mode| mode != ActionMode::Sync) {
+            return Err(Refusal::of(codes::CAPABILITY_MODE));
+        }
+        let Some(offered) = self.offered.get(&action.capability_id) else {
+            // another replica, newer or older, may have it
+            let message = "this worker does not offer the capability";
+            return Err(Refusal::new(codes::WORKER_UNAVAILABLE, "/body/action/capability_id", message));
+        };
+        let digest = canonical::hash(&json!([action.capability_id, trusted.tenant, action.input]));
+        Ok(Received { action: (**action).clone(), trusted, offered: offered.clone(), digest })
+    }
+
+    /// Begins the action, or joins it where it runs, and waits for its end.
+    async fn end_of(self: &Arc<Inner>, received: Received) -> Arc<Ended> {
+        let mut end = match self.begin_or_join(received) {
+            Ok(end) => end,
+            Err(refused) => return refused,
+        };
+        match end.wait_for(Option::is_some).await {
+            Ok(ended) => ended.clone().unwrap_or_else(|| Arc::new(Ended::Silent)),
+            Err(_) => Arc::new(Ended::Silent),
+        }
+    }
+
+    fn begin_or_join(
+        self: &Arc<Inner>,
+        received: Received,
+    ) -> Result<watch::Receiver<Option<Arc<Ended>>>, Arc<Ended>> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = running.get(&received.action.id) {
+            metrics::counter!(names::WORKER_REPEATS).increment(1);
+            if same.digest != received.digest {
+                return Err(Arc::new(id_conflict()));
+            }
+            return Ok(same.end.clone());
+        }
+        let (told, end) = watch::channel(None);
+        let digest = received.digest.clone();
+        running.insert(received.action.id.clone(), Running { digest, end: end.clone() });
+        drop(running);
+        let place = Place { inner: Arc::clone(self), id: received.action.id.clone() };
+        // a task of its own: whoever waits may go, the action goes on
+        tokio::spawn(async move {
+            let ended = Arc::new(place.inner.perform(received).await);
+            told.send_replace(Some(ended));
+            drop(place);
+        });
+        Ok(end)
+    }
+}
+
+/// An action's place among those that run, given up however its task ends.
+struct Place {
+    inner: Arc<Inner>,
+    id: ActionId,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.inner.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+/// The id stands for another action.
+pub(super) fn id_conflict() -> Ended {
+    Ended::Refused(Refusal::of(codes::ACTION_ID_CONFLICT).into())
+}

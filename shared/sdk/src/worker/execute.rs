@@ -1,0 +1,192 @@
+//! Runs one action: marks it as begun, calls the handler, keeps the end, and only then says it. A handler that does not
+//! end in time is never reported as failed when it may have done something.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aip_names::limits::{ACTION_TIMEOUT_MAX_MS, WORKER_STOP_GRACE_MS};
+use aip_names::metrics as names;
+use aip_wire::{ActionResult, ActionResultStatus, ProtocolError, Refusal, Timestamp, Usage, codes};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::answer;
+use super::dispatch::{Ended, Inner, Received, id_conflict};
+use crate::capability::may_run_again;
+use crate::context::Context;
+use crate::error::ActionError;
+use crate::store::Known;
+
+/// How a handler ended.
+enum Ran {
+    Answered(Result<Value, ActionError>),
+    Panicked,
+    /// It went on after it was told to stop; `stopping` when that was because the worker stops.
+    Left {
+        stopping: bool,
+    },
+}
+
+impl Inner {
+    pub(super) async fn perform(&self, received: Received) -> Ended {
+        let id = received.action.id.clone();
+        let mutates = received.offered.mutates();
+        let now_ms = Timestamp::now().as_ms();
+        let remaining_ms = received.trusted.deadline_ms.saturating_sub(now_ms).min(ACTION_TIMEOUT_MAX_MS);
+        let deadline = Instant::now() + Duration::from_millis(remaining_ms);
+        let mark = mutates && remaining_ms > 0;
+        let known = match self.store.begin(&id, &received.digest, mark, now_ms).await {
+            Ok(known) => known,
+            Err(error) => return silent(&error),
+        };
+        let has_key = received.action.idempotency_key.is_some();
+        let begun_before = match known {
+            Known::Other => return id_conflict(),
+            Known::Finished(result) => {
+                metrics::counter!(names::WORKER_REPEATS).increment(1);
+                return Ended::Result(result);
+            }
+            Known::Begun if !may_run_again(&received.offered.contract, has_key) => {
+                let result =
+                    failed(&received, uncertain("an earlier life of the worker began it and did not finish"));
+                return self.keep(&received, result).await;
+            }
+            Known::Begun => true,
+            Known::Nothing => false,
+        };
+        if remaining_ms == 0 {
+            return Ended::Refused(Refusal::of(codes::ACTION_DEADLINE).into());
+        }
+        let began = Instant::now();
+        let ran = self.run(&received, deadline, begun_before).await;
+        let taken = began.elapsed();
+        let capability = received.action.capability_id.to_string();
+        metrics::histogram!(names::WORKER_ACTION_SECONDS, "capability" => capability)
+            .record(taken.as_secs_f64());
+        let mut result = match ran {
+            Ran::Answered(Ok(output)) => completed(&received, output),
+            Ran::Answered(Err(error)) => failed(&received, told(error, mutates)),
+            Ran::Panicked if mutates => failed(&received, uncertain("the handler broke off")),
+            Ran::Panicked => {
+                failed(&received, ProtocolError::of(codes::WORKER_FAILED, "the handler broke off"))
+            }
+            Ran::Left { stopping: true } if !mutates => {
+                let message = "the worker stops before the action could end";
+                return Ended::Refused(ProtocolError::of(codes::WORKER_UNAVAILABLE, message));
+            }
+            // its mark stays, and whoever gets it next runs it again
+            Ran::Left { stopping: true } if may_run_again(&received.offered.contract, has_key) => {
+                return Ended::Silent;
+            }
+            Ran::Left { .. } if mutates => {
+                failed(&received, uncertain("the handler did not stop when told to"))
+            }
+            Ran::Left { .. } => failed(&received, Refusal::of(codes::ACTION_DEADLINE).into()),
+        };
+        result.usage = Some(Usage {
+            latency_ms: Some(u64::try_from(taken.as_millis()).unwrap_or(u64::MAX)),
+            ..Usage::default()
+        });
+        if let Err(code) = answer::passes(&result) {
+            let error = ActionError::registered(code, code.meaning).uncertain_outcome();
+            result = failed(&received, told(error, mutates));
+        }
+        self.keep(&received, result).await
+    }
+
+    /// Keeps the end, then says it.
+    async fn keep(&self, received: &Received, result: ActionResult) -> Ended {
+        let (id, durable) = (&received.action.id, received.offered.mutates());
+        let now_ms = Timestamp::now().as_ms();
+        if let Err(error) = self.store.finish(id, &received.digest, result.clone(), durable, now_ms).await {
+            return silent(&error);
+        }
+        let capability = received.action.capability_id.to_string();
+        let outcome =
+            result.error.as_ref().map_or_else(|| "completed".to_owned(), |error| error.code.clone());
+        metrics::counter!(names::WORKER_ACTIONS, "capability" => capability, "outcome" => outcome)
+            .increment(1);
+        Ended::Result(Box::new(result))
+    }
+
+    /// Calls the handler in a task of its own, so that its panic is its own, and watches the time.
+    async fn run(&self, received: &Received, deadline: Instant, begun_before: bool) -> Ran {
+        let stop = self.stop.child_token();
+        let context = Context {
+            trusted: Arc::new(received.trusted.clone()),
+            idempotency_key: received.action.idempotency_key.as_deref().map(Arc::from),
+            deadline,
+            stop: stop.clone(),
+            begun_before,
+        };
+        let mut handler = tokio::spawn(received.offered.run(context, received.action.input.clone()));
+        let stopping = tokio::select! {
+            ended = &mut handler => return judged(ended),
+            () = tokio::time::sleep_until(deadline) => false,
+            () = stop.cancelled() => true,
+        };
+        stop.cancel();
+        let grace = Duration::from_millis(WORKER_STOP_GRACE_MS);
+        if let Ok(ended) = tokio::time::timeout(grace, &mut handler).await {
+            return judged(ended);
+        }
+        handler.abort();
+        let (action, capability) = (&received.action.id, &received.action.capability_id);
+        tracing::warn!(%action, %capability, stopping, "a handler did not stop when told to");
+        Ran::Left { stopping }
+    }
+}
+
+fn judged(ended: Result<Result<Value, ActionError>, tokio::task::JoinError>) -> Ran {
+    match ended {
+        Ok(answered) => Ran::Answered(answered),
+        Err(error) => {
+            tracing::error!(%error, "a handler broke off");
+            Ran::Panicked
+        }
+    }
+}
+
+/// The store is not to be trusted any more, so nothing is said.
+fn silent(error: &crate::store::StoreError) -> Ended {
+    tracing::error!(%error, "an action stays without an answer");
+    Ended::Silent
+}
+
+fn uncertain(message: &str) -> ProtocolError {
+    ActionError::registered(codes::ACTION_UNCERTAIN, message).uncertain_outcome().into()
+}
+
+/// A handler's own failure. Nothing is uncertain about what only reads.
+fn told(error: ActionError, mutates: bool) -> ProtocolError {
+    let mut error = ProtocolError::from(error);
+    if !mutates && let Some(Value::Object(details)) = &mut error.details {
+        details.remove(crate::error::UNCERTAIN);
+        if details.is_empty() {
+            error.details = None;
+        }
+    }
+    error
+}
+
+fn completed(received: &Received, output: Value) -> ActionResult {
+    ActionResult {
+        action_id: received.action.id.clone(),
+        status: ActionResultStatus::Completed,
+        output: Some(output),
+        message: Vec::new(),
+        memory_update: None,
+        usage: None,
+        receipt: None,
+        error: None,
+    }
+}
+
+fn failed(received: &Received, error: ProtocolError) -> ActionResult {
+    ActionResult {
+        status: ActionResultStatus::Failed,
+        output: None,
+        error: Some(error),
+        ..completed(received, Value::Null)
+    }
+}
