@@ -8,7 +8,8 @@ use arc_swap::ArcSwap;
 use secrecy::SecretString;
 use serde_json::Value;
 
-use aip_wire::{Envelope, Principal, Refusal, codes};
+use aip_wire::validate::Checked;
+use aip_wire::{Action, Envelope, MessageBody, Principal, Refusal, codes};
 
 use crate::caller::{Caller, Method};
 use crate::directory::Directory;
@@ -53,6 +54,13 @@ pub struct AuthenticatorError(#[from] reqwest::Error);
 
 // === impl Valid ===
 
+impl From<Checked> for Valid {
+    fn from(checked: Checked) -> Valid {
+        let (received, envelope) = checked.into_parts();
+        Valid { received, envelope }
+    }
+}
+
 impl Valid {
     pub fn envelope(&self) -> &Envelope {
         &self.envelope
@@ -73,6 +81,14 @@ impl Authentic {
     /// The envelope, its `from` being the proven principal whatever was claimed.
     pub fn envelope(&self) -> &Envelope {
         &self.valid.envelope
+    }
+
+    /// The action that the message carries, if it carries one.
+    pub fn action(&self) -> Option<&Action> {
+        match &self.valid.envelope.body {
+            MessageBody::Action(action) => Some(action),
+            _ => None,
+        }
     }
 
     /// Exactly what arrived.

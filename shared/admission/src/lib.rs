@@ -23,6 +23,8 @@ mod keys;
 pub mod pattern;
 mod policy;
 mod reads;
+#[cfg(test)]
+mod testing;
 mod token;
 
 pub use authentic::{Authentic, Authenticator, AuthenticatorError, ReplayClaim, Valid};

@@ -7,7 +7,7 @@ mod features;
 mod identity;
 
 use aip_names::limits::{ACTION_TIMEOUT_DEFAULT_MS, ACTION_TIMEOUT_MAX_MS, ADMISSION_TEXT_BYTES_MAX};
-use aip_wire::{Action, Capability, MessageBody, Refusal, codes};
+use aip_wire::{Action, Capability, Refusal, codes};
 
 use crate::authentic::{Authentic, ReplayClaim};
 use crate::context::{CONTEXT_VERSION, PolicyResult, PrincipalRef, TrustedContext};
@@ -40,10 +40,10 @@ pub fn admit(
     directory: &Directory,
     now_ms: u64,
 ) -> Result<Admitted, Refusal> {
-    let MessageBody::Action(action) = &authentic.envelope().body else {
-        return Err(Refusal::new(codes::ENVELOPE_NOT_SERVED, "/body", "the message is not an action"));
-    };
-    let action = Action::clone(action);
+    let action = authentic
+        .action()
+        .cloned()
+        .ok_or_else(|| Refusal::new(codes::ENVELOPE_NOT_SERVED, "/body", "the message is not an action"))?;
     if action.capability_id != capability.id {
         return Err(Refusal::of(codes::CAPABILITY_UNKNOWN));
     }
