@@ -3,20 +3,36 @@
 
 use serde_json::Value;
 
-use aip_wire::ProtocolError;
+use aip_ledger::LedgerError;
 use aip_wire::codes::{self, Code};
+use aip_wire::{ProtocolError, Refusal};
 
-use crate::machine::Refusal;
+use crate::machine;
 
 /// The code of a lawful "no" of the machine.
-pub fn of_refusal(refusal: Refusal) -> &'static Code {
+pub fn of_refusal(refusal: machine::Refusal) -> &'static Code {
     match refusal {
-        Refusal::Replayed => codes::AUTH_REPLAY,
-        Refusal::ActionIdConflict => codes::ACTION_ID_CONFLICT,
-        Refusal::IdempotencyConflict => codes::IDEMPOTENCY_CONFLICT,
-        Refusal::CapabilityChanged => codes::CAPABILITY_UNKNOWN,
-        Refusal::DeadlinePassed => codes::ACTION_DEADLINE,
-        Refusal::TooManyRegistrations => codes::LIMIT_REGISTRATIONS,
+        machine::Refusal::Replayed => codes::AUTH_REPLAY,
+        machine::Refusal::ActionIdConflict => codes::ACTION_ID_CONFLICT,
+        machine::Refusal::IdempotencyConflict => codes::IDEMPOTENCY_CONFLICT,
+        machine::Refusal::CapabilityChanged => codes::CAPABILITY_UNKNOWN,
+        machine::Refusal::DeadlinePassed => codes::ACTION_DEADLINE,
+        machine::Refusal::TooManyRegistrations => codes::LIMIT_REGISTRATIONS,
+    }
+}
+
+/// What a caller is told when the ledger has no answer. The causes stay with us.
+pub fn of_ledger(error: &LedgerError) -> Refusal {
+    match error {
+        LedgerError::NotReady { .. } => Refusal::of(codes::SERVICE_NOT_READY),
+        LedgerError::Overloaded | LedgerError::Busy => Refusal::of(codes::SERVICE_OVERLOADED),
+        LedgerError::Unknown => Refusal::of(codes::SERVICE_UNKNOWN),
+        LedgerError::TooLarge => Refusal::of(codes::LIMIT_ENVELOPE_BYTES),
+        LedgerError::Closed => Refusal::of(codes::SERVICE_STOPPING),
+        LedgerError::Store(why) => {
+            tracing::error!(why, "the store could not answer");
+            Refusal::of(codes::SERVICE_INTERNAL)
+        }
     }
 }
 

@@ -1,7 +1,28 @@
-//! The gateway.
+//! The gateway: where messages of a trust domain come in, are judged, become durable and find their workers.
+//!
+//! The road of a message, in the order of the files: a door in [`edge`] hands it to [`gateway`], which reads and
+//! authenticates it; `admit` takes an action through admission into [`machine`], the pure state that all replicas agree
+//! on; `dispatch` sends it to its worker and `answer` reads what comes back; `wait` wakes whoever waits; `reply` speaks.
+//! `register` is the road of a worker's manifest, `query` and `discover` are reads.
 
+mod admit;
+mod answer;
+mod catalog;
+mod clock;
 pub mod config;
+mod discover;
+mod dispatch;
 pub mod edge;
-pub mod errors;
+mod errors;
 pub mod front;
+pub mod gateway;
 pub mod machine;
+mod query;
+mod redact;
+mod register;
+mod reply;
+mod served;
+mod wait;
+
+pub use gateway::{Gateway, GatewayError, Parts};
+pub use reply::{ACK_EXTENSION, PRINCIPAL};

@@ -7,6 +7,7 @@ use std::ops::Bound;
 use serde::{Deserialize, Serialize};
 
 use aip_kernel::{Applying, Bug, EntityKey, Fault, Millis, View};
+use aip_wire::trusted::PrincipalRef;
 use aip_wire::{Capability, CapabilityId, Manifest};
 
 use super::action::Pinned;
@@ -41,7 +42,7 @@ pub struct RowKey {
 /// One registration that stands.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Row {
-    #[serde(flatten)]
+    pub provider: PrincipalRef,
     pub key: RowKey,
     /// When it came: new actions take the newest.
     pub since: Millis,
@@ -93,7 +94,12 @@ pub(super) fn apply(
         applying.unindex(keys::INDEX_CAPABILITY, state.rows.remove(at).sort());
     }
     for key in &registered.added {
-        let row = Row { key: key.clone(), since: applying.log_time, n: applying.header.n };
+        let row = Row {
+            provider: PrincipalRef::of(&registered.manifest.agent),
+            key: key.clone(),
+            since: applying.log_time,
+            n: applying.header.n,
+        };
         applying.index(keys::INDEX_CAPABILITY, row.sort());
         state.rows.push(row);
     }
@@ -101,30 +107,23 @@ pub(super) fn apply(
     Ok(state)
 }
 
-/// The newest registration of a capability, with the entity that holds it.
+/// The newest registration of a capability.
 ///
 /// # Errors
 /// The store can't answer, or index and entity disagree.
-pub fn newest(
-    view: &dyn View<GatewayMachine>,
-    capability_id: &CapabilityId,
-) -> Result<Option<(EntityKey, Row)>, Fault> {
+pub fn newest(view: &dyn View<GatewayMachine>, capability_id: &CapabilityId) -> Result<Option<Row>, Fault> {
     let (from, to) = keys::registrations_of(capability_id);
     let found = view.scan(keys::INDEX_CAPABILITY, Bound::Included(&from), Bound::Excluded(&to), 1)?;
-    match found.into_iter().next() {
-        None => Ok(None),
-        Some((index, provider)) => indexed(view, &provider, &index.sort).map(|row| Some((provider, row))),
-    }
+    found.into_iter().next().map(|(index, provider)| indexed(view, &provider, &index.sort)).transpose()
 }
 
 /// All registrations, by capability id and the newest of each first, at most `limit`.
 ///
 /// # Errors
 /// The store can't answer, or index and entity disagree.
-pub fn all(view: &dyn View<GatewayMachine>, limit: usize) -> Result<Vec<(EntityKey, Row)>, Fault> {
+pub fn all(view: &dyn View<GatewayMachine>, limit: usize) -> Result<Vec<Row>, Fault> {
     let found = view.scan(keys::INDEX_CAPABILITY, Bound::Unbounded, Bound::Unbounded, limit)?;
-    let rows = found.into_iter();
-    rows.map(|(index, provider)| indexed(view, &provider, &index.sort).map(|row| (provider, row))).collect()
+    found.into_iter().map(|(index, provider)| indexed(view, &provider, &index.sort)).collect()
 }
 
 fn indexed(view: &dyn View<GatewayMachine>, provider: &EntityKey, sort: &str) -> Result<Row, Fault> {

@@ -37,6 +37,8 @@ pub enum Outcome {
 pub enum NotDone {
     /// Nobody subscribes to the worker's subject.
     NoResponders,
+    /// There is no connection, or no time.
+    NotSent,
     /// A worker refused to take it now, with this code.
     Refused(String),
 }
@@ -82,7 +84,10 @@ fn event(state: &ActionState, settle: &Settle, now: Millis) -> ActionEvent {
             (_, Some(error)) => by_worker(error),
             (_, None) => lost(state, Lost::Garbage, now),
         },
-        Outcome::Rejected(error) => by_worker(error),
+        Outcome::Rejected(error) => {
+            let uncertain = errors::is_uncertain(error);
+            ActionEvent::Failed { by_worker: false, uncertain, error: error.clone() }
+        }
         Outcome::BadOutput { path } => {
             let details = serde_json::json!({"path": path, "worker_status": "completed"});
             let error = errors::with_details(codes::ACTION_OUTPUT, details);
@@ -100,7 +105,7 @@ fn by_worker(error: &ProtocolError) -> ActionEvent {
 
 fn not_done(state: &ActionState, why: &NotDone, now: Millis) -> ActionEvent {
     let code = match why {
-        NotDone::NoResponders => codes::WORKER_UNAVAILABLE.name,
+        NotDone::NoResponders | NotDone::NotSent => codes::WORKER_UNAVAILABLE.name,
         NotDone::Refused(code) => code.as_str(),
     };
     if let Some(retry_at) = another_attempt(state, now) {
@@ -109,6 +114,9 @@ fn not_done(state: &ActionState, why: &NotDone, now: Millis) -> ActionEvent {
     }
     if state.pinned.mutation && state.delivered {
         return uncertain(codes::WORKER_UNAVAILABLE);
+    }
+    if now >= state.deadline {
+        return ActionEvent::Expired { error: Box::new(errors::of(codes::ACTION_DEADLINE)) };
     }
     let details = serde_json::json!({"attempts": state.attempt, "last": code});
     let error = errors::with_details(codes::WORKER_UNAVAILABLE, details);

@@ -172,10 +172,12 @@ fn no_attempt_begins_at_or_after_the_deadline() {
     env.now += TIMEOUT_MS - 50;
     env.settle(Outcome::Lost(Lost::NoAnswer));
     assert_eq!(env.code("act_1"), codes::WORKER_SILENT.name);
-    let mut env = Env::running("act_1", false, EffectMode::Once);
-    env.now += TIMEOUT_MS;
-    env.settle(Outcome::Lost(Lost::NoAnswer));
-    assert_eq!(env.action("act_1").lifecycle, Lifecycle::Expired);
+    for outcome in [Outcome::Lost(Lost::NoAnswer), Outcome::NotDone(NotDone::NotSent)] {
+        let mut env = Env::running("act_1", false, EffectMode::Once);
+        env.now += TIMEOUT_MS;
+        env.settle(outcome);
+        assert_eq!(env.action("act_1").lifecycle, Lifecycle::Expired);
+    }
 }
 
 #[test]

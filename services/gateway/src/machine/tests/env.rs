@@ -130,7 +130,7 @@ impl Env {
     /// An admission of `cap:book` under its newest contract: a mutation that may not be repeated.
     pub fn admission(&self, id: &str) -> Admit {
         let capability_id = CapabilityId::parse("cap:book").unwrap();
-        let (_, row) = manifest::newest(&self.memory, &capability_id).unwrap().unwrap();
+        let row = manifest::newest(&self.memory, &capability_id).unwrap().unwrap();
         let action: Action =
             serde_json::from_value(json!({"id": id, "capability_id": "cap:book", "input": {"people": 2}}))
                 .unwrap();

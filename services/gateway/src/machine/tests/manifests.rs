@@ -3,14 +3,14 @@ use aip_wire::CapabilityId;
 use serde_json::json;
 
 use super::env::*;
-use crate::machine::{Answer, Command, Refusal, manifest};
+use crate::machine::{Answer, Command, Refusal, keys, manifest};
 
 fn book() -> CapabilityId {
     CapabilityId::parse("cap:book").unwrap()
 }
 
 fn newest(env: &Env) -> manifest::Row {
-    manifest::newest(&env.memory, &book()).unwrap().unwrap().1
+    manifest::newest(&env.memory, &book()).unwrap().unwrap()
 }
 
 #[test]
@@ -70,9 +70,9 @@ fn a_row_leads_to_the_capability_it_was_registered_with() {
     let changed = capability("cap:book", json!({"type": "object", "title": "2"}));
     env.register(worker_manifest(vec![changed.clone()]));
     let rows = manifest::all(&env.memory, 10).unwrap();
-    assert_eq!(rows.iter().map(|(_, row)| row.n).collect::<Vec<_>>(), [2, 1]);
-    let (provider, row) = &rows[0];
-    let stored = manifest::capability(&env.memory, provider, row.n, &book()).unwrap();
+    assert_eq!(rows.iter().map(|row| row.n).collect::<Vec<_>>(), [2, 1]);
+    let provider = keys::manifest(&rows[0].provider.id);
+    let stored = manifest::capability(&env.memory, &provider, rows[0].n, &book()).unwrap();
     assert_eq!(stored, Some(changed));
 }
 

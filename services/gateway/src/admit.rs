@@ -1,0 +1,217 @@
+//! The road of one action (11.3): look up its capability, judge the input, ask admission, make it durable, wait for its
+//! end. Each step takes only what the step before it gives; a refusal at any of them leaves nothing behind but a note.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use aip_admission::{Admitted, Authentic, admit, idempotency, may_read};
+use aip_kernel::{EffectMode, Millis};
+use aip_names::limits::{
+    ADMIT_TRIES_MAX, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_TTL_DEFAULT_MS, RESULT_GRACE_MS,
+};
+use aip_names::metrics as names;
+use aip_wire::trusted::PrincipalRef;
+use aip_wire::{Action, ActionId, ActionResult, Refusal, codes};
+
+use crate::catalog::{Offer, Place};
+use crate::errors;
+use crate::gateway::{Gateway, Stop};
+use crate::machine::action::Pinned;
+use crate::machine::manifest::{self, Row};
+use crate::machine::{ActionState, Admit, Answer, Collision, Command, ReplayClaim, Reservation, State, keys};
+use crate::wait::Waiter;
+
+/// The end of an action, as its sender is told.
+pub struct Ended {
+    pub result: ActionResult,
+    /// It was another request's action: nothing was dispatched for this one.
+    pub cached: bool,
+}
+
+// === impl Gateway ===
+
+impl Gateway {
+    /// Admits an action and waits for its end.
+    pub(crate) async fn act(&self, authentic: Authentic, now: Millis) -> Result<Ended, Stop> {
+        let sender = authentic.caller().clone();
+        let (admitted, answer, waiter) = self.reserve(authentic, now).await?;
+        let until = admitted.context().deadline_ms.saturating_add(RESULT_GRACE_MS);
+        match answer {
+            Answer::Admitted => {
+                count("admitted");
+                let ended = self.end_of(waiter, until).await?;
+                Ok(Ended { result: ended, cached: false })
+            }
+            Answer::Duplicate { first } => {
+                count("duplicate");
+                let before = self.look(&first).map_err(Stop::noted)?;
+                let own =
+                    before.requester.id == *sender.id() && before.requester.kind == sender.principal().kind;
+                let inside = before
+                    .tenant
+                    .as_ref()
+                    .is_none_or(|tenant| sender.tenants().iter().any(|own| own == tenant));
+                let family = aip_admission::Family::Action;
+                if !(own && inside
+                    || may_read(&sender, &before.requester.id, before.tenant.as_deref(), family))
+                {
+                    return Err(Stop::noted(Refusal::of(codes::IDEMPOTENCY_CONFLICT)));
+                }
+                let waiter = Waiter::new(self.ledger(), &first);
+                let until = before.deadline.saturating_add(RESULT_GRACE_MS);
+                let ended = self.end_of(waiter, until).await?;
+                Ok(Ended { result: ended, cached: true })
+            }
+            other => {
+                tracing::error!(?other, "an admission was answered with something else");
+                Err(Stop::noted(Refusal::of(codes::SERVICE_INTERNAL)))
+            }
+        }
+    }
+
+    /// Takes the action through admission and into the ledger. The registration that was looked at may be gone when
+    /// the log judges; then it is looked up again.
+    async fn reserve(
+        &self,
+        mut authentic: Authentic,
+        now: Millis,
+    ) -> Result<(Admitted, Answer, Waiter), Stop> {
+        let directory = self.authenticator().directory();
+        for _ in 0..ADMIT_TRIES_MAX {
+            let action = action_of(&authentic)?;
+            let waiter = Waiter::new(self.ledger(), &action.id);
+            let (row, offer) = self.offer_of(action).await?;
+            let input = offer.check_input(&action.input);
+            let admitted = admit(authentic, &offer.capability, &offer.contract_hash, &directory, now)?;
+            // only who may invoke it learns what the capability wants
+            input?;
+            let command = command(&admitted, &offer, row, self.me(), now)?;
+            let answer = self.decide(Command::Admit(Box::new(command))).await.map_err(Stop::noted)?;
+            match answer {
+                Answer::Refused(crate::machine::Refusal::CapabilityChanged) => {
+                    authentic = admitted.authentic().clone();
+                }
+                Answer::Refused(refusal) => {
+                    let code = errors::of_refusal(refusal);
+                    count(code.name);
+                    return Err(Stop::noted(Refusal::of(code)));
+                }
+                answer => return Ok((admitted, answer, waiter)),
+            }
+        }
+        Err(Stop::noted(Refusal::of(codes::SERVICE_OVERLOADED)))
+    }
+
+    /// The newest registration of the action's capability.
+    async fn offer_of(&self, action: &Action) -> Result<(Row, Arc<Offer>), Refusal> {
+        let row = self
+            .ledger()
+            .peek(|view| manifest::newest(view, &action.capability_id))
+            .map_err(|error| errors::of_ledger(&error))?;
+        let row = row.ok_or_else(|| Refusal::of(codes::CAPABILITY_UNKNOWN))?;
+        let place = Place {
+            provider: &row.provider.id,
+            registration_n: row.n,
+            capability_id: &row.key.capability_id,
+            contract_hash: &row.key.contract_hash,
+        };
+        let offer = self.catalog().offer(self.ledger(), place).await?;
+        Ok((row, offer))
+    }
+
+    /// The committed action, which is known to be there.
+    fn look(&self, id: &ActionId) -> Result<ActionState, Refusal> {
+        let entity = self.ledger().peek(|view| view.entity(&keys::action(id.as_str())));
+        match entity.map_err(|error| errors::of_ledger(&error))?.map(|entity| entity.state) {
+            Some(State::Action(state)) => Ok(*state),
+            _ => Err(Refusal::of(codes::SERVICE_UNKNOWN)),
+        }
+    }
+
+    async fn end_of(&self, waiter: Waiter, until: Millis) -> Result<ActionResult, Stop> {
+        let ended = waiter.ended(until).await.map_err(|error| Stop::noted(errors::of_ledger(&error)))?;
+        let result = ended.filter(ActionState::is_terminal).and_then(|state| result_of(&state));
+        result.ok_or_else(|| {
+            let message = "the action is taken and its end is not known yet: ask for its result";
+            Stop::noted(Refusal::new(codes::SERVICE_UNKNOWN, "", message))
+        })
+    }
+}
+
+/// The result of an action that has ended, with the receipt it ended with.
+pub(crate) fn result_of(state: &ActionState) -> Option<ActionResult> {
+    let mut result = state.result.as_deref()?.clone();
+    result.receipt.clone_from(&state.receipts.head);
+    Some(result)
+}
+
+fn action_of(authentic: &Authentic) -> Result<&Action, Refusal> {
+    match &authentic.envelope().body {
+        aip_wire::MessageBody::Action(action) => Ok(action),
+        _ => Err(Refusal::new(codes::ENVELOPE_NOT_SERVED, "/body", "the message is not an action")),
+    }
+}
+
+/// What admission proved, as the machine takes it.
+fn command(
+    admitted: &Admitted,
+    offer: &Offer,
+    row: Row,
+    gateway: PrincipalRef,
+    now: Millis,
+) -> Result<Admit, Refusal> {
+    let (action, envelope) = (admitted.action(), admitted.authentic().envelope());
+    let repeatable = offer.contract.may_run_again(action.idempotency_key.is_some());
+    let mut reservations = Vec::new();
+    if let Some(reserved) = admitted.reservation() {
+        reservations.push(Reservation {
+            claim: reserved.claim.clone(),
+            until: now.saturating_add(reserved.ttl_ms.unwrap_or(IDEMPOTENCY_TTL_DEFAULT_MS)),
+            on_collision: Collision::from(reserved.collision),
+        });
+    }
+    if let Some(key) = &envelope.idempotency_key {
+        reservations.push(delivery(admitted, key, now)?);
+    }
+    Ok(Admit {
+        action: action.clone(),
+        context: admitted.context().clone(),
+        gateway,
+        message_id: envelope.message_id.clone(),
+        correlation_id: envelope.correlation_id.clone(),
+        input_hash: idempotency::input_hash(action),
+        pinned: Pinned {
+            provider: row.provider,
+            registration_n: row.n,
+            contract_hash: row.key.contract_hash,
+            service: row.key.service,
+            version: row.key.version,
+            mutation: offer.contract.mutates(),
+            dispatch: if repeatable { EffectMode::Repeatable } else { EffectMode::Once },
+        },
+        reservations,
+        replay: admitted
+            .replay()
+            .map(|replay| ReplayClaim { name: replay.name.clone(), until: replay.expires_at_ms }),
+        received_at: now,
+    })
+}
+
+/// The envelope's key: one delivery of its sender, whatever action it carries.
+fn delivery(admitted: &Admitted, key: &str, now: Millis) -> Result<Reservation, Refusal> {
+    if key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
+        return Err(Refusal::new(codes::LIMIT_STRING_BYTES, "/idempotency_key", "the key is too long"));
+    }
+    let context = admitted.context();
+    let digest = aip_crypto::canonical::hash(&json!([context.principal.id, context.tenant, key]));
+    Ok(Reservation {
+        claim: format!("delivery:{digest}"),
+        until: now.saturating_add(IDEMPOTENCY_TTL_DEFAULT_MS),
+        on_collision: Collision::Conflict,
+    })
+}
+
+fn count(answer: &'static str) {
+    metrics::counter!(names::GATEWAY_ACTIONS, "answer" => answer).increment(1);
+}

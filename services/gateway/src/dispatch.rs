@@ -1,0 +1,204 @@
+//! Performs the machine's one effect: sends an action to its worker and says what came back (20.4). It decides nothing:
+//! whether there may be another attempt is the machine's to say.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+
+use aip_bus::{Bus, Parcel, RequestError};
+use aip_kernel::{EffectId, EffectMode, Millis};
+use aip_ledger::{Ledger, Performer};
+use aip_names::limits::{DISPATCH_ATTEMPTS_MAX, DISPATCH_PATIENCE_MS, DISPATCH_RUNNING_MAX};
+use aip_names::{NameError, Service, Subject, TrustDomain, Version, metrics as names};
+use aip_wire::trusted::METADATA_KEY;
+use aip_wire::{Envelope, MessageType, Principal, Timestamp, TransportMessage};
+
+use crate::answer;
+use crate::catalog::{Catalog, Offer, Place};
+use crate::clock;
+use crate::machine::action::{Accepted, ActionEvent, ActionState};
+use crate::machine::{Command, Effect, Event, GatewayMachine, Lost, NotDone, Outcome, Settle, State};
+
+/// Sends actions to workers.
+pub struct Dispatcher(Arc<Inner>);
+
+struct Inner {
+    bus: Bus,
+    trust_domain: TrustDomain,
+    principal: Principal,
+    catalog: Arc<Catalog>,
+    /// Set once the ledger is open: it opens with this performer.
+    ledger: OnceLock<Ledger<GatewayMachine>>,
+    room: Semaphore,
+}
+
+/// Everything about one attempt, read before anything is sent.
+struct Attempt {
+    accepted: Accepted,
+    state: ActionState,
+    offer: Arc<Offer>,
+    number: u32,
+}
+
+// === impl Dispatcher ===
+
+impl Dispatcher {
+    pub fn new(
+        bus: Bus,
+        trust_domain: TrustDomain,
+        principal: Principal,
+        catalog: Arc<Catalog>,
+    ) -> Dispatcher {
+        let room = Semaphore::new(DISPATCH_RUNNING_MAX);
+        Dispatcher(Arc::new(Inner { bus, trust_domain, principal, catalog, ledger: OnceLock::new(), room }))
+    }
+
+    /// Effects that come before this wait.
+    pub fn reads(&self, ledger: Ledger<GatewayMachine>) {
+        // a second ledger would be a second gateway
+        let _ = self.0.ledger.set(ledger);
+    }
+}
+
+impl Performer<GatewayMachine> for Dispatcher {
+    fn perform(&self, id: EffectId, effect: Effect) -> BoxFuture<'static, Option<Command>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let Effect::Dispatch { attempt } = effect;
+            let _permit = inner.room.acquire().await.ok()?;
+            let prepared = inner.prepare(&id, attempt).await?;
+            let begun = Instant::now();
+            let outcome = inner.send(&prepared).await;
+            metrics::counter!(names::GATEWAY_DISPATCHES, "outcome" => name(&outcome)).increment(1);
+            metrics::histogram!(names::GATEWAY_DISPATCH_SECONDS).record(begun.elapsed().as_secs_f64());
+            Some(Command::Settle(Box::new(Settle { effect: id, attempt, outcome })))
+        })
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// Reads the action. None when it can't be read now or needs no dispatch any more: nothing was sent.
+    async fn prepare(&self, id: &EffectId, number: u32) -> Option<Attempt> {
+        let ledger = self.ledger.get()?;
+        let read = ledger.peek(|view| {
+            let state = view.entity(&id.entity)?.map(|entity| entity.state);
+            let first = view.history(&id.entity, 1, 1)?.into_iter().next();
+            Ok((state, first.map(|(record, _, _)| record.events)))
+        });
+        let (state, events) = match read {
+            Ok((Some(State::Action(state)), Some(events))) => (*state, events),
+            Ok(_) => return None,
+            Err(error) => {
+                tracing::debug!(%error, effect = %id, "an action can't be read now");
+                return None;
+            }
+        };
+        let accepted = events.into_iter().find_map(|event| match event {
+            Event::Action(ActionEvent::Accepted(accepted)) => Some(*accepted),
+            _ => None,
+        })?;
+        if state.is_terminal() || state.attempt != number {
+            return None;
+        }
+        let place = Place {
+            provider: &state.pinned.provider.id,
+            registration_n: state.pinned.registration_n,
+            capability_id: &state.capability_id,
+            contract_hash: &state.pinned.contract_hash,
+        };
+        let offer = self.catalog.offer(ledger, place).await.ok()?;
+        Some(Attempt { accepted, state, offer, number })
+    }
+
+    async fn send(&self, attempt: &Attempt) -> Outcome {
+        let timeout_ms = attempt.timeout_ms(clock::now_ms());
+        if timeout_ms == 0 {
+            return Outcome::NotDone(NotDone::NotSent);
+        }
+        let request = self.request(attempt);
+        let (subject, parcel) = match (self.subject(attempt), parcel(&request, attempt)) {
+            (Ok(subject), Ok(parcel)) => (subject, parcel),
+            (subject, parcel) => {
+                let why = subject.err().map(|error| error.to_string()).or(parcel.err());
+                tracing::error!(why, action = %attempt.state.id, "an action can't be framed");
+                return Outcome::NotDone(NotDone::NotSent);
+            }
+        };
+        let timeout = Duration::from_millis(timeout_ms);
+        match self.bus.request(&subject, parcel, timeout).await {
+            Ok(message) => answer::read(&message.payload, &request, &attempt.accepted.action, &attempt.offer),
+            Err(error) => {
+                tracing::debug!(%error, action = %attempt.state.id, attempt = attempt.number, "no answer");
+                match error {
+                    RequestError::NoResponders { .. } => Outcome::NotDone(NotDone::NoResponders),
+                    RequestError::NotSent { .. } => Outcome::NotDone(NotDone::NotSent),
+                    RequestError::TimedOut { .. } => Outcome::Lost(Lost::NoAnswer),
+                    RequestError::Lost { .. } => Outcome::Lost(Lost::Disconnected),
+                }
+            }
+        }
+    }
+
+    /// The action as its worker gets it. Its authority is beside it, in the trusted context.
+    fn request(&self, attempt: &Attempt) -> Envelope {
+        let provider = &attempt.state.pinned.provider;
+        let mut envelope = Envelope::new(attempt.accepted.action.clone(), Timestamp::now())
+            .with_from(self.principal.clone())
+            .with_to(Principal::new(provider.id.clone(), provider.kind));
+        envelope.correlation_id.clone_from(&attempt.accepted.correlation_id);
+        envelope
+    }
+
+    fn subject(&self, attempt: &Attempt) -> Result<String, NameError> {
+        let pinned = &attempt.state.pinned;
+        let service = Service::new(&pinned.service)?;
+        let version = Version::new(&pinned.version)?;
+        let message_type = aip_names::MessageType::new(MessageType::Action.as_str())?;
+        Ok(Subject::message(&self.trust_domain, &service, version, &message_type).to_string())
+    }
+}
+
+// === impl Attempt ===
+
+impl Attempt {
+    /// How long to wait for the answer: what may be repeated is given up early while other attempts are left, for
+    /// another worker may answer; anything else until the deadline.
+    fn timeout_ms(&self, now: Millis) -> u64 {
+        let left = self.state.deadline.saturating_sub(now);
+        let repeatable = self.state.pinned.dispatch == EffectMode::Repeatable;
+        if repeatable && self.number < DISPATCH_ATTEMPTS_MAX {
+            let doublings = self.number.saturating_sub(1).min(16);
+            left.min(DISPATCH_PATIENCE_MS << doublings)
+        } else {
+            left
+        }
+    }
+}
+
+fn parcel(request: &Envelope, attempt: &Attempt) -> Result<Parcel, String> {
+    let context = attempt.accepted.context.for_attempt(attempt.number);
+    let context = serde_json::to_value(context).map_err(|error| error.to_string())?;
+    let envelope = serde_json::to_value(request).map_err(|error| error.to_string())?;
+    let metadata: Map<String, Value> = Map::from_iter([(METADATA_KEY.to_owned(), context)]);
+    let parcel = Parcel::new(&TransportMessage { envelope, metadata: Some(metadata) });
+    let parcel = parcel.map_err(|error| error.to_string())?;
+    Ok(match &attempt.accepted.context.trace.traceparent {
+        Some(traceparent) => parcel.with_traceparent(traceparent),
+        None => parcel,
+    })
+}
+
+fn name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Answered(_) => "answered",
+        Outcome::Rejected(_) => "rejected",
+        Outcome::BadOutput { .. } => "bad_output",
+        Outcome::NotDone(_) => "not_done",
+        Outcome::Lost(_) => "lost",
+    }
+}

@@ -1,0 +1,202 @@
+//! Reads (16): answered from committed state that is no older than the question, and only what the reader may see.
+//! Hidden and absent are one answer.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use serde_json::json;
+
+use aip_admission::{Caller, Family, may_read};
+use aip_kernel::{EntityKey, Fault, Millis, View};
+use aip_names::limits::{ACTION_RECORDS_MAX, DISPATCH_ATTEMPTS_MAX};
+use aip_wire::{
+    ActionId, ActionResult, ActionResultRequest, ActionStatus, ActionStatusRequest, MessageBody,
+    ReceiptChain, ReceiptId, ReceiptQueryRequest, Refusal, Timestamp, codes,
+};
+
+use crate::admit::result_of;
+use crate::errors;
+use crate::gateway::Gateway;
+use crate::machine::{ActionState, GatewayMachine, State, keys, receipts, stamp};
+use crate::wait::Waiter;
+
+/// An action with its receipts told from its history.
+type Evidence = (ActionState, ReceiptChain);
+
+// === impl Gateway ===
+
+impl Gateway {
+    /// Answers one of the reads.
+    pub(crate) async fn read(
+        &self,
+        caller: &Caller,
+        body: &MessageBody,
+        now: Millis,
+    ) -> Result<MessageBody, Refusal> {
+        match body {
+            MessageBody::ActionStatusRequest(request) => {
+                self.action_status(caller, request, now).await.map(Into::into)
+            }
+            MessageBody::ActionResultRequest(request) => {
+                self.action_result(caller, request, now).await.map(Into::into)
+            }
+            MessageBody::ManifestRequest(request) => {
+                self.manifest(caller, request, now).await.map(Into::into)
+            }
+            MessageBody::ReceiptQueryRequest(request) => {
+                self.receipt_chain(caller, request).await.map(Into::into)
+            }
+            _ => Err(Refusal::of(codes::ENVELOPE_NOT_SERVED)),
+        }
+    }
+
+    async fn action_status(
+        &self,
+        caller: &Caller,
+        request: &ActionStatusRequest,
+        now: Millis,
+    ) -> Result<ActionStatus, Refusal> {
+        let wait = request.wait_ms.unwrap_or(0);
+        let tenant = request.tenant_id.as_deref();
+        let state = self.visible(caller, &request.action_id, tenant, now.saturating_add(wait)).await?;
+        let receipts = match request.include_receipts {
+            true if readable(caller, &state, None, Family::Receipt) => {
+                self.evidence(&request.action_id).await?.map(|(_, chain)| chain)
+            }
+            _ => None,
+        };
+        Ok(status(&state, request.include_result, receipts))
+    }
+
+    async fn action_result(
+        &self,
+        caller: &Caller,
+        request: &ActionResultRequest,
+        now: Millis,
+    ) -> Result<ActionResult, Refusal> {
+        let wait = request.wait_ms.unwrap_or(0);
+        let tenant = request.tenant_id.as_deref();
+        let state = self.visible(caller, &request.action_id, tenant, now.saturating_add(wait)).await?;
+        let mut result = result_of(&state).ok_or_else(|| Refusal::of(codes::ACTION_NOT_READY))?;
+        if !request.include_receipt {
+            result.receipt = None;
+        }
+        Ok(result)
+    }
+
+    /// The action, if the reader may see it: as it stands, or as it stands when it has ended or `until` has come.
+    async fn visible(
+        &self,
+        caller: &Caller,
+        id: &ActionId,
+        tenant: Option<&str>,
+        until: Millis,
+    ) -> Result<ActionState, Refusal> {
+        let not_found = || Refusal::of(codes::ACTION_NOT_FOUND);
+        if let Some(tenant) = tenant {
+            caller.tenant(Some(tenant))?;
+        }
+        let waiter = Waiter::new(self.ledger(), id);
+        let found = self.ledger().read(|view| action(view, id)).await;
+        let state = found.map_err(|error| errors::of_ledger(&error))?.ok_or_else(not_found)?;
+        if !readable(caller, &state, tenant, Family::Action) {
+            return Err(not_found());
+        }
+        if state.is_terminal() {
+            return Ok(state);
+        }
+        let later = waiter.ended(until).await.map_err(|error| errors::of_ledger(&error))?;
+        Ok(later.unwrap_or(state))
+    }
+
+    async fn receipt_chain(
+        &self,
+        caller: &Caller,
+        request: &ReceiptQueryRequest,
+    ) -> Result<ReceiptChain, Refusal> {
+        let not_found = || Refusal::of(codes::RECEIPT_NOT_FOUND);
+        let id = match (&request.chain_id, &request.receipt_id) {
+            (Some(chain), _) => receipts::action_of(chain).map(ActionId::opaque),
+            (None, Some(receipt)) => self.action_of_receipt(receipt).await?,
+            (None, None) => None,
+        };
+        let (state, chain) = self.evidence(&id.ok_or_else(not_found)?).await?.ok_or_else(not_found)?;
+        let holds = |wanted: &ReceiptId| chain.receipts.iter().any(|receipt| receipt.id == *wanted);
+        if !readable(caller, &state, None, Family::Receipt) || !request.receipt_id.as_ref().is_none_or(holds)
+        {
+            return Err(not_found());
+        }
+        Ok(chain)
+    }
+
+    /// The action and its receipts, told again from its history.
+    async fn evidence(&self, id: &ActionId) -> Result<Option<Evidence>, Refusal> {
+        let key = keys::action(id.as_str());
+        let read = self.ledger().read(|view| {
+            let past = view.history(&key, 1, ACTION_RECORDS_MAX)?;
+            Ok(action(view, id)?.map(|state| (state, past)))
+        });
+        let Some((state, past)) = read.await.map_err(|error| errors::of_ledger(&error))? else {
+            return Ok(None);
+        };
+        let chain = receipts::chain(&past, &state).map_err(|bug| {
+            tracing::error!(%bug, action = %id, "the receipts of an action do not add up");
+            Refusal::of(codes::SERVICE_INTERNAL)
+        })?;
+        Ok(Some((state, chain)))
+    }
+
+    async fn action_of_receipt(&self, receipt: &ReceiptId) -> Result<Option<ActionId>, Refusal> {
+        let Some(sort) = stamp::record_stamp(receipt.as_str(), ReceiptId::PREFIX) else { return Ok(None) };
+        let read = self.ledger().read(|view| {
+            let at = Bound::Included(sort.as_str());
+            let rows = view.scan(keys::INDEX_AUDIT, at, at, 1)?;
+            Ok(rows.into_iter().next().map(|(_, entity)| entity))
+        });
+        let entity: Option<EntityKey> = read.await.map_err(|error| errors::of_ledger(&error))?;
+        Ok(entity.filter(|entity| entity.kind == keys::ACTION).map(|entity| ActionId::opaque(entity.id)))
+    }
+}
+
+fn action(view: &dyn View<GatewayMachine>, id: &ActionId) -> Result<Option<ActionState>, Fault> {
+    Ok(view.entity(&keys::action(id.as_str()))?.and_then(|entity| match entity.state {
+        State::Action(state) => Some(*state),
+        State::Manifest(_) | State::Message(_) => None,
+    }))
+}
+
+/// `tenant` narrows what the reader asks for; it never widens what the reader may see.
+fn readable(caller: &Caller, state: &ActionState, tenant: Option<&str>, family: Family) -> bool {
+    let asked = tenant.is_none_or(|tenant| state.tenant.as_deref() == Some(tenant));
+    asked && may_read(caller, &state.requester.id, state.tenant.as_deref(), family)
+}
+
+fn status(state: &ActionState, with_result: bool, receipt_chain: Option<ReceiptChain>) -> ActionStatus {
+    let at = |ms: Millis| Timestamp::from_ms(ms);
+    let result = result_of(state);
+    let path = format!("/aip/v1/actions/{}", state.id);
+    ActionStatus {
+        action_id: state.id.clone(),
+        capability_id: Some(state.capability_id.clone()),
+        session_id: None,
+        correlation_id: state.correlation_id.clone(),
+        state: state.lifecycle,
+        queued_state: None,
+        result_status: result.as_ref().map(|result| result.status),
+        approval_id: None,
+        transaction_id: None,
+        delegation_id: None,
+        started_at: state.started_at.map(at),
+        updated_at: at(state.updated_at),
+        completed_at: state.ended_at.map(at),
+        retry: Some(json!({"attempt": state.attempt, "attempts_max": DISPATCH_ATTEMPTS_MAX})),
+        lease: None,
+        result: if with_result { result } else { None },
+        receipt_chain,
+        chunks: Vec::new(),
+        links: BTreeMap::from([
+            ("self".to_owned(), path.clone()),
+            ("result".to_owned(), format!("{path}/result")),
+        ]),
+    }
+}

@@ -1,0 +1,49 @@
+//! Which message types this release answers, and what it says to the others: never silence, never something that looks
+//! like an answer.
+
+use aip_wire::MessageType::{self, *};
+use aip_wire::codes::{self, Code};
+
+/// The code by which a valid message of this type is refused; none for those that are served.
+pub fn refused_with(message_type: MessageType) -> Option<&'static Code> {
+    match message_type {
+        Action | ActionStatusRequest | ActionResultRequest | ManifestRequest | Manifest
+        | ReceiptQueryRequest => None,
+        Handshake => Some(codes::UNSUPPORTED_HANDSHAKE),
+        Cancel => Some(codes::UNSUPPORTED_CANCELLATION),
+        Heartbeat | SessionRequest | SessionListRequest | SessionCloseRequest | SessionResumeRequest => {
+            Some(codes::UNSUPPORTED_SESSION)
+        }
+        Escalation | EscalationResolution => Some(codes::UNSUPPORTED_ESCALATION),
+        ApprovalRequest | ApprovalDecision | ApprovalQueryRequest | ApprovalListRequest => {
+            Some(codes::UNSUPPORTED_APPROVAL)
+        }
+        TransactionRequest | TransactionQueryRequest => Some(codes::UNSUPPORTED_TRANSACTION),
+        DelegationRequest => Some(codes::UNSUPPORTED_DELEGATION),
+        CallbackDeliveryQueryRequest | CallbackDeliveryListRequest => Some(codes::UNSUPPORTED_CALLBACK),
+        ResourceListRequest | ResourceReadRequest => Some(codes::UNSUPPORTED_RESOURCE),
+        ChannelMessage | Conversation => Some(codes::UNSUPPORTED_CONVERSATION),
+        // questions of later releases
+        ActionListRequest | ActionEventsRequest | EventStreamRequest | AuditQueryRequest
+        // answers, which nobody asked for
+        | HandshakeResponse | Ack | StreamChunk | ActionResult | Error | HeartbeatAck | ActionStatus
+        | ActionList | ActionEvents | ApprovalRecordView | ApprovalList | CallbackDeliveryRecord
+        | CallbackDeliveryList | SessionView | SessionList | SessionResume | DelegationResult
+        | TransactionResult | TransactionView | EventStream | ReceiptChain | AuditEvent | AuditQueryResult
+        | ResourceList | ResourceReadResult | BatchSettlement => Some(codes::ENVELOPE_NOT_SERVED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_types_are_served_and_no_answer_is() {
+        let served: Vec<_> = MessageType::ALL.iter().filter(|one| refused_with(**one).is_none()).collect();
+        assert_eq!(served.len(), 6);
+        for answer in [Ack, ActionResult, Error, ActionStatus, ReceiptChain, StreamChunk] {
+            assert_eq!(refused_with(answer), Some(codes::ENVELOPE_NOT_SERVED), "{answer}");
+        }
+    }
+}
