@@ -14,7 +14,8 @@ pub struct Read {
 }
 
 /// A name that must be free for the record to be effective. `until` is a log time; without it the claim is held for
-/// good, or until an event of its entity releases it.
+/// good, or until an event of its entity releases it. The log's time stands still while nothing is appended, so a
+/// claim for a while from now is reckoned from the later of `Facts::now` and `Facts::log_time`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {

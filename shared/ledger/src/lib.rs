@@ -8,6 +8,8 @@
 //! The invariants L-1 to L-6 are stated in ARCHITECTURE.md and checked after every step of the simulation.
 
 mod batch;
+mod drive;
+mod handle;
 pub mod replica;
 mod store;
 
@@ -16,6 +18,8 @@ use bytes::Bytes;
 use aip_kernel::{Hash, Millis};
 
 pub use batch::{Batch, Encoded, FrameError};
+pub use drive::{Config, OpenError, Performer};
+pub use handle::{Ledger, Watch};
 pub use store::{Identity, PendingEffect, PendingTimer, Position, Snapshot, Standing, Store, StoreError};
 
 /// A message of the log.

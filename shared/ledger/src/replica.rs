@@ -198,6 +198,11 @@ impl<M: Machine> Replica<M> {
         self.tail.position().seq.max(1)
     }
 
+    /// The store has never learned from a log: one may be made for it.
+    pub fn is_fresh(&self) -> bool {
+        self.tail.is_fresh()
+    }
+
     pub fn store(&self) -> &Store {
         &self.store
     }

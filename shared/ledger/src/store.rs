@@ -9,6 +9,7 @@ mod tables;
 mod view;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, WriteTransaction};
 use serde::{Deserialize, Serialize};
@@ -96,7 +97,13 @@ pub struct Standing {
 
 #[derive(Debug)]
 pub struct Store {
-    db: Database,
+    db: Arc<Database>,
+}
+
+/// Reads the store from any thread, beside its writer.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    db: Arc<Database>,
 }
 
 // === impl Store ===
@@ -120,7 +127,7 @@ impl Store {
     }
 
     fn prepare(db: Database, identity: &Identity) -> Result<Store, StoreError> {
-        let store = Store { db };
+        let store = Store { db: Arc::new(db) };
         let txn = store.begin(true)?;
         {
             let mut tables = Tables::open(&txn)?;
@@ -157,6 +164,10 @@ impl Store {
         txn.set_durability(if hard { Durability::Immediate } else { Durability::None })?;
         txn.set_quick_repair(hard);
         Ok(txn)
+    }
+
+    pub fn reader(&self) -> Reader {
+        Reader { db: Arc::clone(&self.db) }
     }
 
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
@@ -196,6 +207,14 @@ impl Store {
 
 pub(crate) fn damaged(error: impl std::fmt::Display) -> StoreError {
     StoreError::Damaged(error.to_string())
+}
+
+// === impl Reader ===
+
+impl Reader {
+    pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        Snapshot::open(&self.db.begin_read()?)
+    }
 }
 
 fn read_u64(bytes: &[u8]) -> Result<u64, StoreError> {

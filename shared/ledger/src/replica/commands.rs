@@ -3,7 +3,7 @@
 //! Two commands of one replica never draft for the same entity or claim at the same time: the later one waits until
 //! the earlier one's record is through, then decides on what that left. Only replicas race, and the log arbitrates.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use aip_kernel::{Decision, Draft, EffectId, EntityKey, Facts, Header, Machine, Read, Record, Verdict};
 use aip_names::limits;
@@ -26,6 +26,15 @@ pub enum Origin {
     GaveUp,
 }
 
+// === impl Origin ===
+
+impl Origin {
+    /// What was done in the world must reach the log: giving up would do it again, or lose what came of it.
+    fn must_be_recorded(&self) -> bool {
+        matches!(self, Origin::Effect(_))
+    }
+}
+
 #[derive(Debug)]
 struct Pending<M: Machine> {
     origin: Origin,
@@ -45,7 +54,7 @@ struct Expected<M: Machine> {
 }
 
 /// What a drafted record is about to change.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Busy {
     Entity(EntityKey),
     Claim(String),
@@ -54,9 +63,10 @@ enum Busy {
 #[derive(Debug)]
 pub struct Commands<M: Machine> {
     queue: VecDeque<Pending<M>>,
-    expected: HashMap<String, Expected<M>>,
+    /// In an order of its own, so that the same inputs give the same outputs.
+    expected: BTreeMap<String, Expected<M>>,
     busy: HashSet<Busy>,
-    parked: HashMap<Busy, VecDeque<Pending<M>>>,
+    parked: BTreeMap<Busy, VecDeque<Pending<M>>>,
     parked_len: usize,
     swept_at_ms: u64,
 }
@@ -65,9 +75,9 @@ impl<M: Machine> Default for Commands<M> {
     fn default() -> Commands<M> {
         Commands {
             queue: VecDeque::new(),
-            expected: HashMap::new(),
+            expected: BTreeMap::new(),
             busy: HashSet::new(),
-            parked: HashMap::new(),
+            parked: BTreeMap::new(),
             parked_len: 0,
             swept_at_ms: 0,
         }
@@ -246,7 +256,7 @@ impl<M: Machine> Replica<M> {
                 metrics::counter!(aip_names::metrics::LEDGER_VOID).increment(1);
                 pending.tries += 1;
                 if pending.origin == Origin::GaveUp {
-                } else if pending.tries >= limits::LEDGER_TRIES_MAX {
+                } else if pending.tries >= limits::LEDGER_TRIES_MAX && !pending.origin.must_be_recorded() {
                     self.finish(now, pending.origin, Err(LedgerError::Busy), out);
                 } else {
                     self.commands.queue.push_front(pending);
@@ -266,7 +276,7 @@ impl<M: Machine> Replica<M> {
         match origin {
             Origin::Caller(token) => out.push(Output::Answer { token, answer }),
             Origin::Timer { entity, name } => self.timers.fired(now, entity, name),
-            Origin::Effect(id) => self.effects.outcome_recorded(now, &id),
+            Origin::Effect(id) => self.effects.outcome_decided(now, &id),
             Origin::GaveUp => {}
         }
     }

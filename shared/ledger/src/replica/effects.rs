@@ -5,7 +5,7 @@
 //! mode `Once` is performed only by the process whose record it is; when that process is known to be gone (the same
 //! replica lives again), the machine is asked what an unknown outcome means. It never passes to another by time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use aip_kernel::{EffectId, EffectMode, Machine};
 use aip_names::limits;
@@ -17,7 +17,7 @@ use crate::store::{NewEffect, PendingEffect, StoreError};
 #[derive(Debug)]
 pub struct Effects<M: Machine> {
     /// Handed to the performer, or their outcome is on its way to the log.
-    running: HashSet<EffectId>,
+    running: HashMap<EffectId, EffectMode>,
     /// Pending and not running: when this replica may take them up (monotonic).
     due_ms: HashMap<EffectId, u64>,
     scan_after: Option<EffectId>,
@@ -28,7 +28,7 @@ pub struct Effects<M: Machine> {
 impl<M: Machine> Default for Effects<M> {
     fn default() -> Effects<M> {
         Effects {
-            running: HashSet::new(),
+            running: HashMap::new(),
             due_ms: HashMap::new(),
             scan_after: None,
             round_at_ms: 0,
@@ -46,16 +46,24 @@ impl<M: Machine> Effects<M> {
         self.due_ms.remove(id);
     }
 
-    /// The performer's outcome is recorded. If the row is still there, it rests before it is taken up again.
-    pub fn outcome_recorded(&mut self, now: Now, id: &EffectId) {
-        if self.running.remove(id) {
-            self.due_ms.insert(id.clone(), now.mono_ms + limits::EFFECT_ADOPT_MS);
+    /// The performer's outcome was decided. If the row is still there, nothing could be recorded (a stopped entity):
+    /// a repeatable effect rests before it is taken up again; one of mode `Once` was started and never is again by
+    /// this process.
+    pub fn outcome_decided(&mut self, now: Now, id: &EffectId) {
+        if self.running.get(id) == Some(&EffectMode::Repeatable) {
+            self.rest(id, now.mono_ms + limits::EFFECT_ADOPT_MS);
         }
     }
 
-    fn start(&mut self, id: EffectId, effect: M::Effect, out: &mut Vec<Output<M>>) {
+    fn rest(&mut self, id: &EffectId, until_ms: u64) {
+        if self.running.remove(id).is_some() {
+            self.due_ms.insert(id.clone(), until_ms);
+        }
+    }
+
+    fn start(&mut self, id: EffectId, effect: M::Effect, mode: EffectMode, out: &mut Vec<Output<M>>) {
         self.due_ms.remove(&id);
-        if self.running.insert(id.clone()) {
+        if self.running.insert(id.clone(), mode).is_none() {
             out.push(Output::Perform { id, effect });
         }
     }
@@ -67,7 +75,7 @@ impl<M: Machine> Replica<M> {
         let fresh = self.tail.is_ready() || new.mode == EffectMode::Once;
         let room = self.effects.running.len() < limits::EFFECTS_RUNNING_MAX || new.mode == EffectMode::Once;
         if new.writer == self.me && fresh && room {
-            self.effects.start(new.id, new.effect, out);
+            self.effects.start(new.id, new.effect, new.mode, out);
         } else {
             self.effects.due_ms.insert(new.id, now.mono_ms + limits::EFFECT_ADOPT_MS);
         }
@@ -76,11 +84,7 @@ impl<M: Machine> Replica<M> {
     pub(super) fn performed(&mut self, now: Now, id: EffectId, outcome: Option<M::Command>) {
         match outcome {
             Some(command) => self.commands.push(now, Origin::Effect(id), command),
-            None => {
-                if self.effects.running.remove(&id) {
-                    self.effects.due_ms.insert(id, now.mono_ms + limits::EFFECT_RETRY_MS);
-                }
-            }
+            None => self.effects.rest(&id, now.mono_ms + limits::EFFECT_RETRY_MS),
         }
     }
 
@@ -96,7 +100,7 @@ impl<M: Machine> Replica<M> {
             self.effects.scan_after = rows.last().map(|(id, _)| id.clone());
         }
         for (id, pending) in rows {
-            if !self.effects.running.contains(&id) {
+            if !self.effects.running.contains_key(&id) {
                 self.consider(now, id, pending, out);
             }
         }
@@ -115,11 +119,11 @@ impl<M: Machine> Replica<M> {
             // A retry of this process's own, or what an earlier life of this replica left behind.
             if pending.writer == self.me {
                 if self.effects.due_ms.get(&id).is_some_and(|due| *due <= now.mono_ms) {
-                    self.effects.start(id, pending.effect, out);
+                    self.effects.start(id, pending.effect, pending.mode, out);
                 }
             } else if pending.writer.replica == self.me.replica {
                 let command = self.machine.on_abandoned(&id, &pending.effect);
-                self.effects.running.insert(id.clone());
+                self.effects.running.insert(id.clone(), EffectMode::Once);
                 self.commands.push(now, Origin::Effect(id), command);
             }
             return;
@@ -130,7 +134,7 @@ impl<M: Machine> Replica<M> {
         if due <= now.mono_ms && self.effects.running.len() < limits::EFFECTS_RUNNING_MAX {
             tracing::info!(effect = %id, writer = %pending.writer, "taking up a pending effect");
             metrics::counter!(aip_names::metrics::EFFECTS_ADOPTED).increment(1);
-            self.effects.start(id, pending.effect, out);
+            self.effects.start(id, pending.effect, pending.mode, out);
         }
     }
 

@@ -53,6 +53,10 @@ impl Tail {
         self.position
     }
 
+    pub fn is_fresh(&self) -> bool {
+        self.stream.is_none()
+    }
+
     pub fn is_ready(&self) -> bool {
         matches!(self.phase, Phase::Ready)
     }
@@ -174,8 +178,7 @@ impl Tail {
         out: &mut Vec<Output<M>>,
     ) {
         let promised = match self.phase {
-            Phase::Closed => u64::MAX,
-            Phase::Checking { .. } => u64::MAX,
+            Phase::Closed | Phase::Checking { .. } => u64::MAX,
             Phase::CatchingUp { until } => until,
             Phase::Ready => appended.max(asked).unwrap_or(0),
         };
@@ -184,7 +187,11 @@ impl Tail {
             return;
         }
         let since = *self.waiting_since_ms.get_or_insert(now.mono_ms);
-        if now.mono_ms.saturating_sub(since) >= limits::LEDGER_TAIL_STALL_MS {
+        let patience = match self.phase {
+            Phase::Closed => limits::LEDGER_OPEN_TIMEOUT_MS,
+            _ => limits::LEDGER_TAIL_STALL_MS,
+        };
+        if now.mono_ms.saturating_sub(since) >= patience {
             self.waiting_since_ms = Some(now.mono_ms);
             if !matches!(self.phase, Phase::Closed) {
                 self.halt("the tail of the ledger stalled".to_owned(), out);

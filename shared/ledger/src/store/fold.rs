@@ -165,9 +165,6 @@ impl<M: Machine> Fold<'_, '_, M> {
         if self.tables.stopped.get((kind, id))?.is_some() {
             return Ok(false);
         }
-        for claim in &header.claims {
-            self.claim(&claim.name, header, claim.until.unwrap_or(u64::MAX))?;
-        }
         let mut state = match self.tables.entities.get((kind, id))? {
             Some(row) => Some(serde_json::from_slice(split_entity(row.value())?.2).map_err(damaged)?),
             None => None,
@@ -185,6 +182,10 @@ impl<M: Machine> Fold<'_, '_, M> {
         match &state {
             Some(state) => serde_json::to_writer(&mut row, state).map_err(damaged)?,
             None => return self.stop(header, "a record without events"),
+        }
+        // From here on the record is applied: one that stops its entity takes no claims.
+        for claim in &header.claims {
+            self.claim(&claim.name, header, claim.until.unwrap_or(u64::MAX))?;
         }
         self.tables.entities.insert((kind, id), row.as_slice())?;
         let raw = encoded.raw.get().as_bytes();
