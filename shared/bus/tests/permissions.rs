@@ -134,12 +134,13 @@ async fn a_worker_serves_its_own_service_and_registers() {
 
     let gateway = bus(&nats, Identity::Gateway).await;
     let manifest = message("gateway", "aip.discovery.v1.manifest_response");
-    let mut heard = gateway.client().queue_subscribe(manifest.clone(), "gateway".to_owned()).await.unwrap();
+    let heard = gateway.client().queue_subscribe(manifest.clone(), "gateway".to_owned()).await.unwrap();
     gateway.client().flush().await.unwrap();
+    let heard = tokio::sync::Mutex::new(heard);
     let worker = bus(&nats, TestNats::worker("restaurant")).await;
-    let registered = wait_for_some("the registration", SOON, async || {
+    let registered = wait_for_some("the registration", SOON, || async {
         worker.client().publish(manifest.clone(), "m".into()).await.unwrap();
-        tokio::time::timeout(Duration::from_millis(200), heard.next()).await.ok().flatten()
+        tokio::time::timeout(Duration::from_millis(200), heard.lock().await.next()).await.ok().flatten()
     });
     assert_eq!(registered.await.payload, "m");
 }

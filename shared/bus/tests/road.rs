@@ -91,7 +91,7 @@ async fn serve_gateway(bus: &Bus, handler: Arc<Echo>, running_max: usize) -> Ser
 
 /// Asks until the service is there: a subscription takes a moment to reach the server.
 async fn ask(client: &Bus, question: Value) -> Value {
-    wait_for_some("an answer", SOON, async || {
+    wait_for_some("an answer", SOON, || async {
         match client.request(&subject("gateway"), parcel(question.clone()), SOON).await {
             Ok(answer) => Some(body(&answer.payload)),
             Err(RequestError::NoResponders { .. } | RequestError::NotSent { .. }) => None,
@@ -126,11 +126,11 @@ async fn what_exceeds_the_room_is_answered_busy_and_the_rest_is_drained() {
         let client = client.clone();
         tokio::spawn(async move { ask(&client, question).await })
     });
-    wait_for("two running requests", SOON, async || echo.taken.load(Ordering::SeqCst) == 2).await;
+    wait_for("two running requests", SOON, || async { echo.taken.load(Ordering::SeqCst) == 2 }).await;
     assert_eq!(ask(&client, json!("c")).await, json!("busy"));
 
     let drain = tokio::spawn(serving.drain(SOON));
-    wait_for("no more taken", SOON, async || {
+    wait_for("no more taken", SOON, || async {
         let asked = client.request(&subject("gateway"), parcel(json!("d")), SOON).await;
         matches!(asked, Err(RequestError::NoResponders { .. }))
     })
@@ -150,7 +150,7 @@ async fn a_drain_gives_up_after_its_grace() {
     let echo = Echo::closed();
     let serving = serve_gateway(&gateway, echo.clone(), 2).await;
     let asking = tokio::spawn(async move { ask(&client, json!("a")).await });
-    wait_for("a running request", SOON, async || echo.taken.load(Ordering::SeqCst) == 1).await;
+    wait_for("a running request", SOON, || async { echo.taken.load(Ordering::SeqCst) == 1 }).await;
     assert!(!serving.drain(Duration::from_millis(100)).await);
     asking.abort();
 }
@@ -170,7 +170,7 @@ async fn a_rolling_restart_loses_no_request() {
                 bus.ready(SOON).await.unwrap();
                 let echo = Echo::open();
                 let serving = serve_gateway(&bus, echo.clone(), 64).await;
-                wait_for("a share of the requests", SOON, async || echo.taken.load(Ordering::SeqCst) > 3)
+                wait_for("a share of the requests", SOON, || async { echo.taken.load(Ordering::SeqCst) > 3 })
                     .await;
                 assert!(serving.drain(SOON).await);
             }
@@ -178,7 +178,8 @@ async fn a_rolling_restart_loses_no_request() {
     });
     let mut asked = 0;
     while !restarting.is_finished() {
-        let four = (0..4).map(|n| client.request(&subject("gateway"), parcel(json!(n)), SOON));
+        let to = subject("gateway");
+        let four = (0..4).map(|n| client.request(&to, parcel(json!(n)), SOON));
         for (n, answer) in join_all(four).await.into_iter().enumerate() {
             assert_eq!(body(&answer.unwrap().payload), json!(n));
             asked += 1;
@@ -226,14 +227,16 @@ async fn requests_are_shared_in_the_queue_group() {
     let echoes = [Echo::open(), Echo::open()];
     let _one = serve_gateway(&one, echoes[0].clone(), 8).await;
     let _two = serve_gateway(&two, echoes[1].clone(), 8).await;
-    let mut asked = 0;
-    wait_for("both to have had some", SOON, async || {
-        ask(&client, json!(asked)).await;
-        asked += 1;
+    let asked = AtomicUsize::new(0);
+    wait_for("both to have had some", SOON, || async {
+        ask(&client, json!(asked.fetch_add(1, Ordering::SeqCst))).await;
         echoes.iter().all(|echo| echo.taken.load(Ordering::SeqCst) > 0)
     })
     .await;
-    assert_eq!(echoes.iter().map(|echo| echo.taken.load(Ordering::SeqCst)).sum::<usize>(), asked);
+    assert_eq!(
+        echoes.iter().map(|echo| echo.taken.load(Ordering::SeqCst)).sum::<usize>(),
+        asked.into_inner()
+    );
 }
 
 #[tokio::test]

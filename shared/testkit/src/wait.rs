@@ -20,6 +20,7 @@ pub async fn wait_for<C: Future<Output = bool>>(
     .await;
 }
 
+// the bounds are `FnMut() -> Future`, not `AsyncFnMut`, whose futures cannot be spawned yet
 /// Returns the value as soon as `probe` has one.
 ///
 /// # Panics
