@@ -1,2 +1,83 @@
-//! The command line.
-fn main() {}
+//! The one binary: every service of the system, what people and programs say to it, and `aip dev`, which runs all of
+//! it on one machine. Each subcommand is a file; nothing is decided here.
+
+mod action;
+mod dev;
+mod doctor;
+mod keys;
+mod manifest;
+mod output;
+mod profile;
+mod receipts;
+mod service;
+mod validate;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use output::Failure;
+
+/// AIP 1.0 over NATS: governed actions for agents and services
+#[derive(Parser, Debug)]
+#[command(name = "aip", version, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run everything on this machine: nats-server, gateway, sandbox workers
+    Dev(dev::Args),
+    /// Call capabilities and ask about actions
+    #[command(subcommand)]
+    Action(action::Command),
+    /// Show what the gateway offers to you
+    Manifest(manifest::Args),
+    /// Make and show keys
+    #[command(subcommand)]
+    Keys(keys::Command),
+    /// Check receipt chains
+    #[command(subcommand)]
+    Receipts(receipts::Command),
+    /// Judge envelopes, one JSON line each on standard input
+    Validate,
+    /// Find out what is wrong, and how to mend it
+    Doctor(doctor::Args),
+    /// Run a gateway
+    Gateway(service::GatewayArgs),
+    /// Run the sandbox workers
+    Sandbox(service::SandboxArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // One provider for every TLS connection of this process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return output::fail(&Failure::new(format!("can't start the runtime: {error}"))),
+    };
+    let done = runtime.block_on(run(cli.command));
+    // What a task may still hold is not worth waiting for: everything that matters was drained.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    match done {
+        Ok(code) => code,
+        Err(failure) => output::fail(&failure),
+    }
+}
+
+async fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Dev(args) => dev::run(args).await,
+        Command::Action(command) => action::run(command).await,
+        Command::Manifest(args) => manifest::run(args).await,
+        Command::Keys(command) => keys::run(command),
+        Command::Receipts(command) => receipts::run(command).await,
+        Command::Validate => validate::run(),
+        Command::Doctor(args) => doctor::run(args).await,
+        Command::Gateway(args) => service::gateway(args).await,
+        Command::Sandbox(args) => service::sandbox(args).await,
+    }
+}

@@ -1,0 +1,170 @@
+//! `aip action`: call a capability, ask how an action stands, fetch its result.
+
+use std::io::Read;
+use std::process::ExitCode;
+
+use aip_sdk::{CallOptions, ClientError};
+use aip_wire::{ActionId, ActionResult};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use crate::output::{self, Failure, because};
+use crate::profile::Options;
+
+/// Standard input, as an input's name.
+const STDIN: &str = "-";
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Call a capability and wait for its result
+    Call(Call),
+    /// Show how an action stands
+    Status(Status),
+    /// Show the result of an action
+    Result(Status),
+}
+
+#[derive(Args, Debug)]
+pub struct Call {
+    /// The capability, for example cap:restaurant:table:search
+    capability: String,
+    /// Its input: JSON, @FILE, or - for standard input
+    #[arg(default_value = "{}")]
+    input: String,
+    /// Names the intent: the same key never has a second effect
+    #[arg(long)]
+    key: Option<String>,
+    /// Send again what was sent before, under its id
+    #[arg(long)]
+    action_id: Option<String>,
+    /// How long the action may take, in milliseconds
+    #[arg(long)]
+    timeout_ms: Option<u64>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Args, Debug)]
+pub struct Status {
+    action_id: String,
+    /// Wait up to so many milliseconds for its end
+    #[arg(long)]
+    wait_ms: Option<u64>,
+    #[command(flatten)]
+    options: Options,
+}
+
+pub async fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Call(args) => call(args).await,
+        Command::Status(args) => status(args).await,
+        Command::Result(args) => result(args).await,
+    }
+}
+
+async fn call(args: Call) -> Result<ExitCode, Failure> {
+    let json = args.options.json;
+    let input = read_input(&args.input).map_err(|failure| failure.json(json))?;
+    let action_id = args.action_id.as_deref().map(parse_id).transpose()?.unwrap_or_else(ActionId::generate);
+    let client = args.options.client().await?;
+    output::progress(json, &format!("calling {} as {action_id} …", args.capability));
+    let options = CallOptions {
+        action_id: Some(action_id),
+        idempotency_key: args.key,
+        timeout_ms: args.timeout_ms,
+        ..CallOptions::default()
+    };
+    let result = client.call(&args.capability, input, options).await.map_err(|error| told(&error, json))?;
+    show(&result, json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn status(args: Status) -> Result<ExitCode, Failure> {
+    let json = args.options.json;
+    let id = parse_id(&args.action_id).map_err(|failure| failure.json(json))?;
+    let client = args.options.client().await?;
+    let status = client.status(&id, args.wait_ms).await.map_err(|error| told(&error, json))?;
+    if json {
+        output::print_json(&status)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("action      {}", status.action_id);
+    if let Some(capability) = &status.capability_id {
+        println!("capability  {capability}");
+    }
+    println!("state       {}", word(&status.state));
+    println!("updated     {}", word(&status.updated_at));
+    if let Some(result) = &status.result {
+        show(result, false)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn result(args: Status) -> Result<ExitCode, Failure> {
+    let json = args.options.json;
+    let id = parse_id(&args.action_id).map_err(|failure| failure.json(json))?;
+    let client = args.options.client().await?;
+    let result = client.result(&id, args.wait_ms).await.map_err(|error| told(&error, json))?;
+    show(&result, json)?;
+    Ok(if result.error.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn show(result: &ActionResult, json: bool) -> Result<(), Failure> {
+    if json {
+        return output::print_json(result);
+    }
+    println!("{} {}", word(&result.status), result.action_id);
+    if let Some(output) = &result.output {
+        println!("{}", output::pretty(output));
+    }
+    if let Some(error) = &result.error {
+        println!("{}: {}", error.code, error.message);
+    }
+    Ok(())
+}
+
+fn told(error: &ClientError, json: bool) -> Failure {
+    let mut failure = Failure::new(error.to_string()).json(json);
+    if let Some(protocol) = error.protocol_error() {
+        failure = failure.code(protocol.code.clone());
+    }
+    match error {
+        ClientError::Unknown { action_id, .. } => failure
+            .unknown()
+            .hint(format!("ask with `aip action status {action_id}`, or send it again with --action-id {action_id}")),
+        ClientError::Unreachable { .. } => failure.hint("`aip doctor` says what is wrong"),
+        _ => failure,
+    }
+}
+
+fn parse_id(text: &str) -> Result<ActionId, Failure> {
+    text.parse().map_err(|_| Failure::new(format!("{text} is not an action's id")).hint("ids begin with act_"))
+}
+
+fn read_input(input: &str) -> Result<Value, Failure> {
+    let text = match input.strip_prefix('@') {
+        Some(path) => {
+            std::fs::read_to_string(path).map_err(|error| because(&format!("can't read {path}"), &error))?
+        }
+        None if input == STDIN => {
+            let mut text = String::new();
+            let limit = aip_names::limits::ENVELOPE_BYTES_MAX as u64;
+            std::io::stdin()
+                .take(limit)
+                .read_to_string(&mut text)
+                .map_err(|error| because("can't read standard input", &error))?;
+            text
+        }
+        None => input.to_owned(),
+    };
+    serde_json::from_str(&text).map_err(|error| because("the input is not JSON", &error))
+}
+
+/// How a value of the wire is spelled there.
+fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(text)) => text,
+        Ok(other) => other.to_string(),
+        Err(_) => String::new(),
+    }
+}

@@ -1,0 +1,97 @@
+//! `aip dev`: all of the system on one machine, in one folder, with no container. Starts nats-server, the gateway and
+//! the sandbox as processes of their own, says where things are, stops them in order on Ctrl-C and finds everything
+//! again on the next start. It knows processes and files, nothing of the protocol.
+
+mod children;
+mod layout;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use aip_names::{TrustDomain, User};
+use aip_natsd::{Server, Settings};
+use clap::Args as ClapArgs;
+
+use crate::output::{Failure, because};
+use children::{Child, Children};
+use layout::Layout;
+
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(100);
+
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// The folder that holds all data
+    #[arg(long, default_value = ".aip")]
+    data_dir: PathBuf,
+    /// Where HTTP is served
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    http: SocketAddr,
+    /// The port of NATS; 0 takes a free one
+    #[arg(long, default_value_t = 4222)]
+    nats_port: u16,
+    /// Gateway replicas; the further ones serve HTTP on the ports that follow
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=REPLICAS_MAX))]
+    gateways: u16,
+}
+
+const REPLICAS_MAX: i64 = 8;
+
+pub async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let trust_domain = TrustDomain::new("aip.local").map_err(|error| because("the trust domain", &error))?;
+    let mut layout = Layout::new(args.data_dir, args.http, args.gateways, trust_domain)?;
+    let _lock = layout.lock()?;
+    let mut stop = std::pin::pin!(stopped());
+    let mut server = start_nats(&layout, args.nats_port).await?;
+    layout.write(&server)?;
+    let mut children = Children::start(&layout).await?;
+    tokio::select! {
+        ready = children.ready(&layout, READY_TIMEOUT) => ready?,
+        () = &mut stop => {
+            children.stop().await;
+            let _ = server.stop().await;
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    layout.say(&server);
+    let ended = tokio::select! {
+        () = &mut stop => None,
+        () = server.ended() => Some(format!("nats-server ended; its log is {}", server.log_file().display())),
+        Child { name, log } = children.ended() => Some(format!("{name} ended; its log is {}", log.display())),
+    };
+    eprintln!("stopping …");
+    children.stop().await;
+    // It may be the one that ended.
+    let _ = server.stop().await;
+    match ended {
+        None => Ok(ExitCode::SUCCESS),
+        Some(what) => Err(Failure::new(what).hint("everything is kept: start `aip dev` again")),
+    }
+}
+
+async fn start_nats(layout: &Layout, port: u16) -> Result<Server, Failure> {
+    let users = vec![
+        User::gateway(),
+        User::admin(),
+        User::worker("sandbox", &aip_sandbox::SERVICES).map_err(|error| because("a worker's name", &error))?,
+        User::worker("python", &["python"]).map_err(|error| because("a worker's name", &error))?,
+        User::client("dev").map_err(|error| because("a client's name", &error))?,
+    ];
+    let settings = Settings {
+        folder: layout.folder().join("nats"),
+        port: (port != 0).then_some(port),
+        monitor_port: None,
+        trust_domain: layout.trust_domain().clone(),
+        users,
+    };
+    Server::start(settings).await.map_err(|error| {
+        because("can't start nats-server", &error)
+            .hint("another one may use the port: try --nats-port 0; or set NATS_SERVER_BIN to a nats-server 2.12 or newer")
+    })
+}
+
+async fn stopped() {
+    aip_sdk::terminated().await;
+}

@@ -1,0 +1,107 @@
+//! The processes of `aip dev` besides nats-server: this same binary, once a service.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use aip_natsd::Process;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use super::POLL;
+use super::layout::Layout;
+use crate::output::{Failure, because};
+
+/// How long a service may take to finish what it has begun.
+const STOP_GRACE: Duration = Duration::from_secs(20);
+
+/// A process that ended, and where it said why.
+pub struct Child {
+    pub name: String,
+    pub log: PathBuf,
+}
+
+struct Running {
+    name: String,
+    log: PathBuf,
+    process: Process,
+}
+
+/// In the order of their start; stopped in the reverse order.
+pub struct Children {
+    running: Vec<Running>,
+}
+
+// === impl Children ===
+
+impl Children {
+    pub async fn start(layout: &Layout) -> Result<Children, Failure> {
+        let mut running = Vec::new();
+        for (name, service, config) in layout.services() {
+            let log = layout.folder().join(format!("{name}.log"));
+            let program = std::env::current_exe().map_err(|error| because("can't find this program", &error))?;
+            let mut command = Command::new(program);
+            command.arg(service).arg("--config").arg(config);
+            let file = File::options().create(true).append(true).open(&log);
+            let file = Mutex::new(file.map_err(|error| because(&format!("can't write {}", log.display()), &error))?);
+            let keep = Box::new(move |line: &str| {
+                if let Ok(mut file) = file.lock() {
+                    // A full disk must not stop the service; it will say so itself.
+                    let _ = writeln!(file, "{line}");
+                }
+            });
+            let process =
+                Process::spawn(command, Some(keep)).await.map_err(|error| because(&format!("can't start {name}"), &error))?;
+            running.push(Running { name, log, process });
+        }
+        Ok(Children { running })
+    }
+
+    /// Waits until every gateway is ready and shows what the sandbox offers.
+    pub async fn ready(&self, layout: &Layout, timeout: Duration) -> Result<(), Failure> {
+        let until = Instant::now() + timeout;
+        let mut last = String::new();
+        loop {
+            if let Some(running) = self.running.iter().find(|running| !running.process.is_running()) {
+                let log = std::fs::read_to_string(&running.log).unwrap_or_default();
+                let line = log.lines().last().unwrap_or_default().to_owned();
+                return Err(Failure::new(format!("{} ended at once: {line}", running.name))
+                    .hint(format!("its log is {}", running.log.display())));
+            }
+            match layout.probe().await {
+                Ok(()) => return Ok(()),
+                Err(reason) => last = reason,
+            }
+            if Instant::now() >= until {
+                return Err(Failure::new(format!("not ready within {} s: {last}", timeout.as_secs())));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    pub async fn ended(&self) -> Child {
+        let mut all: FuturesUnordered<_> = self
+            .running
+            .iter()
+            .map(|running| async move {
+                running.process.ended().await;
+                Child { name: running.name.clone(), log: running.log.clone() }
+            })
+            .collect();
+        match all.next().await {
+            Some(child) => child,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Asks all to finish what they have begun: workers last, so that gateways still get their answers.
+    pub async fn stop(&mut self) {
+        for running in &self.running {
+            if running.process.is_running() && running.process.stop(STOP_GRACE).await.is_err() {
+                tracing::debug!(name = running.name, "ended by itself");
+            }
+        }
+    }
+}

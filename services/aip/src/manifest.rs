@@ -1,0 +1,38 @@
+//! `aip manifest`: what the gateway offers to whoever asks.
+
+use std::process::ExitCode;
+
+use aip_wire::{ManifestFilter, ManifestRequest};
+use clap::Args as ClapArgs;
+
+use crate::output::{self, Failure, because};
+use crate::profile::Options;
+
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Only these capabilities
+    #[arg(long = "capability")]
+    capabilities: Vec<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+pub async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let json = args.options.json;
+    let client = args.options.client().await?;
+    let filter = (!args.capabilities.is_empty()).then(|| ManifestFilter {
+        capability_ids: args.capabilities.iter().cloned().map(Into::into).collect(),
+        ..ManifestFilter::default()
+    });
+    let request = ManifestRequest { filter, ..ManifestRequest::default() };
+    let manifest = client.manifest(request).await.map_err(|error| because("no manifest", &error).json(json))?;
+    if json {
+        output::print_json(&manifest)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{} offers {} capabilities", manifest.agent.id, manifest.capabilities.len());
+    for capability in &manifest.capabilities {
+        println!("  {:<36} {}", capability.id.to_string(), capability.description.as_deref().unwrap_or(&capability.name));
+    }
+    Ok(ExitCode::SUCCESS)
+}
