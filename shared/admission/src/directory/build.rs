@@ -1,27 +1,21 @@
 //! From configuration to directory: every reference has to resolve, every proof has to belong to one principal, and
 //! all problems are found in one go, each with its place.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt::Display;
-use std::ops::RangeInclusive;
+mod checks;
+
+use std::collections::{BTreeMap, HashSet};
 
 use sha2::{Digest, Sha256};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-use toml::value::Datetime;
 
-use aip_names::limits::{
-    ADMISSION_TEXT_BYTES_MAX, DIRECTORY_SCOPES_MAX, JWKS_REFRESH_MIN_MS, JWKS_STALE_MAX_MS,
-    TOKEN_LEEWAY_MAX_MS,
-};
+use aip_names::limits::{JWKS_REFRESH_MIN_MS, JWKS_STALE_MAX_MS, TOKEN_LEEWAY_MAX_MS};
 use aip_names::{Service, TrustDomain, Version};
-use aip_wire::{ExternalAccountRef, Principal, PrincipalId, RiskLevel};
+use aip_wire::{Principal, PrincipalId, RiskLevel};
 
 use super::config::{Config, CredentialConfig, GrantConfig, IssuerConfig, PrincipalConfig, WorkerConfig};
 use super::{
     ApiKey, Credential, Directory, DirectoryError, Grant, Issuer, KeySource, Party, Problem, Tenant, Worker,
 };
-use crate::pattern::{CapabilityPattern, Scopes};
+use checks::{Builder, is_safe_url};
 
 impl Directory {
     /// What is wrong with this configuration; nothing when a directory can be built from it.
@@ -38,9 +32,8 @@ impl Directory {
         let mut builder = Builder::default();
         builder.general(config);
         let mut tenants = builder.tenants(config);
-        let parties = builder.parties(config, &tenants);
         let issuers = builder.issuers(config);
-        builder.subjects_have_issuers(&issuers);
+        let parties = builder.parties(config, &tenants, &issuers);
         let workers = builder.workers(&config.workers, &parties);
         builder.credentials(&config.credentials, &mut tenants);
         let grants = builder.grants(&config.grants, &parties);
@@ -64,22 +57,9 @@ impl Directory {
     }
 }
 
-/// Collects problems, and the proofs that have to be unique over all principals.
-#[derive(Default)]
-struct Builder {
-    problems: Vec<Problem>,
-    dids: HashMap<String, PrincipalId>,
-    subjects: HashMap<(String, String), PrincipalId>,
-    api_keys: Vec<ApiKey>,
-}
-
 // === impl Builder ===
 
 impl Builder {
-    fn problem(&mut self, place: impl Into<String>, message: impl Display) {
-        self.problems.push(Problem { place: place.into(), message: message.to_string() });
-    }
-
     fn general(&mut self, config: &Config) {
         if let Err(error) = TrustDomain::new(&config.trust_domain) {
             self.problem("trust_domain", error);
@@ -111,12 +91,13 @@ impl Builder {
         &mut self,
         config: &Config,
         tenants: &BTreeMap<String, Tenant>,
+        issuers: &BTreeMap<String, Issuer>,
     ) -> BTreeMap<PrincipalId, Party> {
         let mut parties = BTreeMap::new();
         for (index, principal) in config.principals.iter().enumerate() {
             let place = format!("principal[{index}]");
             let party = self.party(&place, principal, &config.trust_domain, tenants);
-            self.proofs(&place, principal);
+            self.proofs(&place, principal, issuers);
             if parties.insert(principal.id.clone(), party).is_some() {
                 self.problem(place, format!("principal {:?} is there twice", principal.id.as_str()));
             }
@@ -161,7 +142,7 @@ impl Builder {
     }
 
     /// A DID, subject or key that two principals share would prove neither.
-    fn proofs(&mut self, place: &str, config: &PrincipalConfig) {
+    fn proofs(&mut self, place: &str, config: &PrincipalConfig, issuers: &BTreeMap<String, Issuer>) {
         for (index, did) in config.dids.iter().enumerate() {
             let place = format!("{place}.dids[{index}]");
             if let Err(error) = did.parse::<aip_crypto::Did>() {
@@ -172,10 +153,13 @@ impl Builder {
             }
         }
         for (index, subject) in config.subjects.iter().enumerate() {
+            let place = format!("{place}.subjects[{index}]");
+            if !issuers.contains_key(&subject.iss) {
+                self.problem(&place, format!("issuer {:?} is not configured", subject.iss));
+            }
             let key = (subject.iss.clone(), subject.subject.clone());
             if self.subjects.insert(key, config.id.clone()).is_some() {
-                let message = format!("subject {:?} of {:?} is bound twice", subject.subject, subject.iss);
-                self.problem(format!("{place}.subjects[{index}]"), message);
+                self.problem(place, format!("subject {:?} is bound twice", subject.subject));
             }
         }
         for (index, key) in config.api_keys.iter().enumerate() {
@@ -247,20 +231,6 @@ impl Builder {
                 self.problem(place, "needs exactly one of jwks_file and jwks_url");
                 None
             }
-        }
-    }
-
-    fn subjects_have_issuers(&mut self, issuers: &BTreeMap<String, Issuer>) {
-        let unknown: Vec<_> =
-            self.subjects.iter().filter(|((iss, _), _)| !issuers.contains_key(iss)).collect();
-        let unknown: Vec<_> = unknown
-            .into_iter()
-            .map(|((iss, _), id)| {
-                (format!("principal {:?}", id.as_str()), format!("issuer {iss:?} is not configured"))
-            })
-            .collect();
-        for (place, message) in unknown {
-            self.problem(place, message);
         }
     }
 
@@ -345,78 +315,5 @@ impl Builder {
             });
         }
         built
-    }
-
-    fn accounts(&mut self, place: &str, accounts: &[ExternalAccountRef]) {
-        for account in accounts {
-            self.nonblank(&format!("{place}: external account id"), &account.id);
-            self.nonblank(&format!("{place}: external account system"), &account.system);
-        }
-    }
-
-    fn known(&mut self, place: &str, id: &PrincipalId, parties: &BTreeMap<PrincipalId, Party>) {
-        if !parties.contains_key(id) {
-            self.problem(place, format!("principal {:?} is not configured", id.as_str()));
-        }
-    }
-
-    /// For texts that end up in trusted contexts, records and logs.
-    fn nonblank(&mut self, place: &str, text: &str) {
-        if text.trim().is_empty() {
-            self.problem(place, "is blank");
-        } else if text.len() > ADMISSION_TEXT_BYTES_MAX || text.chars().any(char::is_control) {
-            let message =
-                format!("is longer than {ADMISSION_TEXT_BYTES_MAX} bytes or has control characters");
-            self.problem(place, message);
-        }
-    }
-
-    fn within(&mut self, place: String, value_ms: u64, range_ms: RangeInclusive<u64>) {
-        if !range_ms.contains(&value_ms) {
-            self.problem(place, format!("is not within {} and {} ms", range_ms.start(), range_ms.end()));
-        }
-    }
-
-    fn scopes(&mut self, place: &str, scopes: &[String]) -> Scopes {
-        if scopes.len() > DIRECTORY_SCOPES_MAX {
-            self.problem(place, format!("has more than {DIRECTORY_SCOPES_MAX} scopes"));
-        }
-        for (index, scope) in scopes.iter().enumerate() {
-            self.nonblank(&format!("{place}[{index}]"), scope);
-        }
-        Scopes::new(scopes.iter().cloned())
-    }
-
-    fn patterns(&mut self, place: &str, patterns: &[String]) -> Vec<CapabilityPattern> {
-        let mut parsed = Vec::new();
-        for (index, text) in patterns.iter().enumerate() {
-            match CapabilityPattern::parse(text) {
-                Ok(pattern) => parsed.push(pattern),
-                Err(error) => self.problem(format!("{place}[{index}]"), error),
-            }
-        }
-        parsed
-    }
-
-    fn instant(&mut self, place: &str, at: Option<&Datetime>) -> Option<u64> {
-        let at = at?;
-        match OffsetDateTime::parse(&at.to_string(), &Rfc3339) {
-            Ok(instant) => Some(u64::try_from(instant.unix_timestamp_nanos() / 1_000_000).unwrap_or(0)),
-            Err(_) => {
-                self.problem(place, "is not a date and time with a zone");
-                None
-            }
-        }
-    }
-}
-
-/// Keys fetched in the clear could be anybody's, except from this machine.
-fn is_safe_url(url: &str) -> bool {
-    match reqwest::Url::parse(url) {
-        Ok(url) if url.scheme() == "https" => url.host_str().is_some(),
-        Ok(url) if url.scheme() == "http" => {
-            matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"))
-        }
-        _ => false,
     }
 }

@@ -85,7 +85,7 @@ pub struct SubjectConfig {
     pub subject: String,
 }
 
-/// An API key, of which only the digest is known here.
+/// An API key, of which only the digest is known here. A key must not look like a JWT, three parts between dots.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKeyConfig {

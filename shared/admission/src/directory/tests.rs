@@ -71,7 +71,7 @@ fn every_contradiction_is_found_at_its_place() {
         ("delegate = \"agent:dave\"", "delegate = \"agent:eve\"", "grant[0].delegate"),
         ("tenant = \"acme\"\nexpires_at", "tenant = \"gamma\"\nexpires_at", "grant[0].tenant"),
         ("expires_at = 2026-07-14T09:00:00Z", "expires_at = 2026-07-14", "grant[0].expires_at"),
-        ("iss = \"https://id.example\"\n", "iss = \"https://new.example\"\n", "principal \"service:alice\""),
+        ("iss = \"https://id.example\"\n", "iss = \"https://new.example\"\n", "principal[0].subjects[0]"),
         ("id = \"k2\"", "id = \"k1\"", "principal[0].api_keys[1]"),
     ];
     for (from, to, place) in cases {

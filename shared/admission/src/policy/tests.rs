@@ -326,7 +326,11 @@ fn what_this_release_does_not_do_is_refused_and_never_ignored() {
         ("federation", json!({ "trust_domain": "aip.other" }), codes::UNSUPPORTED_FEDERATION),
         ("memory_context", json!({}), codes::UNSUPPORTED_MEMORY),
         ("compliance", json!({}), codes::UNSUPPORTED_COMPLIANCE),
-        ("conversation", json!({ "id": "conv_1" }), codes::UNSUPPORTED_CONVERSATION),
+        (
+            "conversation",
+            json!({ "id": "conv_1", "channel": {}, "status": "open" }),
+            codes::UNSUPPORTED_CONVERSATION,
+        ),
     ];
     for (member, content, expected) in cases {
         let refusal = told(ask(json!({ member: content }), json!({})));
