@@ -1,5 +1,5 @@
-//! Every metric, with what it means. A name that is not in [`ALL`] has no description in `/metrics`, and a
-//! test of `aip-telemetry` finds it.
+//! Every metric, with what it means. What is not in [`ALL`] has no description and no buckets in `/metrics`, so a
+//! test of `aip-telemetry` refuses names that are written in place.
 
 /// How a metric behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,7 @@ macro_rules! metrics {
 }
 
 metrics! {
+    BUILD_INFO = "aip_build_info", Gauge, Count, "always 1; its labels tell which program in which version this is";
     BUS_CONNECTED = "aip_bus_connected", Gauge, Count, "1 while the NATS connection stands, else 0";
     BUS_CONNECTS = "aip_bus_connects_total", Counter, Count, "times the NATS connection was made, the first one included";
     BUS_DISCONNECTS = "aip_bus_disconnects_total", Counter, Count, "times the NATS connection was lost";
