@@ -14,7 +14,7 @@ add() {
     mv "$draft" "$corpus/$1/$(sha1sum "$draft" | cut -d' ' -f1)"
 }
 
-find "$root/schemas/examples" -name '*.json' 2>/dev/null | sort | while read -r example; do
+find "$root/schemas/examples" -name '*.json' | sort | while read -r example; do
     add validate <"$example"
 done
 

@@ -25,7 +25,9 @@ fuzz_target!(|bytes: &[u8]| {
     match validate::envelope(&emitted) {
         Ok(again) => assert_eq!(again.envelope(), checked.envelope()),
         // defaults are written out, which may exceed what the original only just kept
-        Err(refusal) => assert!(refusal.code.name.starts_with("aip.limit."), "emitted but refused: {refusal}"),
+        Err(refusal) => {
+            assert!(refusal.code.name.starts_with("aip.limit."), "emitted but refused: {refusal}")
+        }
     }
 });
 
