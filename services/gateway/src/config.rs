@@ -29,7 +29,6 @@ pub struct Config {
     pub signing_key: PathBuf,
     pub nats: Nats,
     pub http: Http,
-    pub deadline: Deadline,
     pub limits: Limits,
 }
 
@@ -39,21 +38,14 @@ pub struct Nats {
     pub url: String,
     /// The nkey seed of the gateway's identity.
     pub seed: PathBuf,
+    /// JetStream replicas of the ledger's stream: 1 on a single server, 3 on a cluster.
+    pub stream_replicas: usize,
 }
 
 /// Where HTTP is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http {
     pub bind: SocketAddr,
-}
-
-/// Deadlines of actions, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deadline {
-    /// Of an action that names no timeout.
-    pub default_ms: u64,
-    /// The longest an action may name.
-    pub max_ms: u64,
 }
 
 /// Bounds that a deployment may tighten.
@@ -80,8 +72,6 @@ pub enum ConfigError {
     Name { place: &'static str, source: NameError },
     #[error("{place} must be from {min} to {max}, not {value}")]
     Range { place: &'static str, min: u64, max: u64, value: u64 },
-    #[error("deadline.default_ms ({default_ms}) is longer than deadline.max_ms ({max_ms})")]
-    Deadline { default_ms: u64, max_ms: u64 },
     #[error(
         "http.bind {bind} is outside loopback and HTTP is plaintext: say both http.outside_loopback = true and \
          http.without_tls = true if TLS ends before the gateway"
@@ -129,7 +119,6 @@ struct File {
     signing_key: Option<PathBuf>,
     nats: NatsTable,
     http: HttpTable,
-    deadline: DeadlineTable,
     limits: LimitsTable,
 }
 
@@ -138,6 +127,7 @@ struct File {
 struct NatsTable {
     url: Option<String>,
     seed: Option<PathBuf>,
+    stream_replicas: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -148,13 +138,6 @@ struct HttpTable {
     outside_loopback: bool,
     /// Second half.
     without_tls: bool,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct DeadlineTable {
-    default_ms: Option<u64>,
-    max_ms: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -197,9 +180,14 @@ impl Config {
             nats: Nats {
                 url: given("nats.url", flags.nats_url, file.nats.url)?,
                 seed: given("nats.seed", flags.nats_seed, file.nats.seed)?,
+                stream_replicas: count(
+                    "nats.stream_replicas",
+                    file.nats.stream_replicas.or(Some(1)),
+                    1,
+                    limits::STREAM_REPLICAS_MAX,
+                )?,
             },
             http: Http { bind: file.http.checked(flags.http_bind)? },
-            deadline: file.deadline.checked()?,
             limits: file.limits.checked()?,
         };
         // a replica's name becomes part of names in NATS and on the disk
@@ -234,19 +222,6 @@ impl HttpTable {
         } else {
             Err(ConfigError::Plaintext { bind })
         }
-    }
-}
-
-impl DeadlineTable {
-    fn checked(&self) -> Result<Deadline, ConfigError> {
-        let most = limits::ACTION_TIMEOUT_MAX_MS;
-        let max_ms = within("deadline.max_ms", self.max_ms, most, 1, most)?;
-        let fallback = limits::ACTION_TIMEOUT_DEFAULT_MS.min(max_ms);
-        let default_ms = within("deadline.default_ms", self.default_ms, fallback, 1, most)?;
-        if default_ms > max_ms {
-            return Err(ConfigError::Deadline { default_ms, max_ms });
-        }
-        Ok(Deadline { default_ms, max_ms })
     }
 }
 

@@ -21,6 +21,7 @@ mod query;
 mod redact;
 mod register;
 mod reply;
+pub mod run;
 mod served;
 mod wait;
 

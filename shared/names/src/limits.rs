@@ -216,6 +216,9 @@ pub const REDACTION_STEPS_MAX: usize = 200_000;
 /// The text of a refusal, in which names from the request may stand.
 pub const REFUSAL_TEXT_BYTES_MAX: usize = 512;
 
+/// JetStream copies of one stream; the server takes no more.
+pub const STREAM_REPLICAS_MAX: usize = 5;
+
 // === doors of the gateway ===
 
 /// Requests under way in one door. Waiting readers count too, so this is far more than the processor can work on.
@@ -238,6 +241,8 @@ pub const HTTP_WRITE_STALL_MS: u64 = 30_000;
 pub const HTTP_HEAD_BYTES_MAX: usize = 32_768;
 /// Header lines of a request.
 pub const HTTP_HEADERS_MAX: usize = 64;
+/// How long a gateway rests before it tries again to join its queue group.
+pub const NATS_JOIN_RETRY_MS: u64 = 1_000;
 /// How long accepting rests after it failed, which it does when no file descriptor is left.
 pub const HTTP_ACCEPT_RETRY_MS: u64 = 200;
 /// One HTTP response, a whole manifest or receipt chain included.
@@ -315,7 +320,10 @@ pub const CLIENT_ATTEMPTS_MAX: u32 = 8;
 pub const CLIENT_BACKOFF_FIRST_MS: u64 = 100;
 /// The longest that an attempt waits, whatever the answer says about it.
 pub const CLIENT_BACKOFF_MAX_MS: u64 = 5_000;
-/// How long after an action's deadline a client still waits for the answer.
+/// How long a client waits for the answer to an action, or has a read wait for its result, before it asks what became
+/// of it: whoever owed the answer may be gone.
+pub const CLIENT_PATIENCE_MS: u64 = 10_000;
+/// How long after an action's deadline its answer may still be on the way. The client then asks once more.
 pub const CLIENT_REPLY_GRACE_MS: u64 = 3_000;
 /// How long a client waits for the answer to a question that does not wait itself.
 pub const CLIENT_QUERY_TIMEOUT_MS: u64 = 10_000;

@@ -51,11 +51,7 @@ fn a_file_is_enough_and_flags_win_over_it() {
 fn what_is_wrong_is_named_with_its_place() {
     let with = |text: &str| load(&format!("{FILE}{text}"), Flags::default()).unwrap_err();
     for (text, place) in [
-        ("[deadline]\nmax_ms = 0", "deadline.max_ms must be from 1"),
-        (
-            "[deadline]\ndefault_ms = 20\nmax_ms = 10",
-            "deadline.default_ms (20) is longer than deadline.max_ms (10)",
-        ),
+        ("[limits]\nhttp_connections = 0", "limits.http_connections must be from 1"),
         ("[limits]\nin_flight = 0", "limits.in_flight must be from 1"),
         ("[limits]\nin_flight_bytes = 10", "limits.in_flight_bytes must be from"),
         ("[limits]\nunheard = 1", "unknown field `unheard`"),
@@ -64,6 +60,8 @@ fn what_is_wrong_is_named_with_its_place() {
         let error = with(text);
         assert!(error.contains(place), "{text}: {error}");
     }
+    let many = FILE.replace("seed = ", "stream_replicas = 6\nseed = ");
+    assert!(load(&many, Flags::default()).unwrap_err().contains("nats.stream_replicas must be from 1 to 5"));
     let error = load(&FILE.replace("gateway-1", "a b"), Flags::default()).unwrap_err();
     assert!(error.contains("replica is not a usable name"), "{error}");
     let error = load(&FILE.replace("aip.local", "*"), Flags::default()).unwrap_err();

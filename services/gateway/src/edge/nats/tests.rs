@@ -15,10 +15,11 @@ use crate::edge::fake::{self, Fake, Seen};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Rig {
-    // dropped last: the connections end before their server
     client: Bus,
+    admin: Bus,
     gateway: Bus,
     serving: Serving,
+    // dropped last: the connections end before their server
     nats: TestNats,
 }
 
@@ -33,8 +34,13 @@ impl Rig {
         let client = connect(&nats, TestNats::client("alice")).await;
         let edge = front.edge(Via::Nats, bounds);
         let serving = serve(&gateway, &TestNats::trust_domain(), edge, bounds).await.unwrap();
-        gateway.client().flush().await.unwrap();
-        Rig { client, gateway, serving, nats }
+        let admin = connect(&nats, Identity::Admin).await;
+        // discovery is subscribed to after the messages are
+        wait_for("the door to be open", PATIENCE, || async {
+            admin.client().request("$SRV.PING.gateway", "".into()).await.is_ok()
+        })
+        .await;
+        Rig { client, admin, gateway, serving, nats }
     }
 
     async fn ask(&self, message_type: &str, parcel: Parcel) -> Reply {
@@ -158,8 +164,7 @@ async fn a_message_that_wants_no_answer_is_handled_and_counted() {
 #[tokio::test]
 async fn the_services_api_lists_the_gateway() {
     let rig = Rig::new(&Fake::new()).await;
-    let admin = connect(&rig.nats, Identity::Admin).await;
-    let info = admin.client().request("$SRV.INFO.gateway", "".into()).await.unwrap();
+    let info = rig.admin.client().request("$SRV.INFO.gateway", "".into()).await.unwrap();
     let info: Value = serde_json::from_slice(&info.payload).unwrap();
     assert_eq!(info["name"], "gateway");
     assert_eq!(info["endpoints"][0]["subject"], "aip.v1.aip_local.gateway.v1.*");
@@ -199,7 +204,7 @@ async fn a_reply_that_does_not_fit_is_an_error() {
 #[tokio::test]
 async fn draining_sends_the_replies_of_what_was_taken() {
     let front = Fake::held();
-    let Rig { client, gateway, serving, nats } = Rig::new(&front).await;
+    let Rig { client, gateway, serving, nats, admin: _ } = Rig::new(&front).await;
     let waiting = tokio::spawn(async move { ask(&client, "aip.core.v1.action", parcel(envelope())).await });
     wait_for("one inside", PATIENCE, || async { front.seen().len() == 1 }).await;
     let draining = tokio::spawn(serving.drain(PATIENCE));
