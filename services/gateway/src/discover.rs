@@ -14,8 +14,9 @@ use crate::catalog::Place;
 use crate::errors;
 use crate::gateway::Gateway;
 use crate::machine::manifest;
-use crate::register::MANIFEST_VERSION;
 
+/// The one manifest version of this specification (9.1).
+const MANIFEST_VERSION: &str = "aip-manifest/v1";
 /// The profiles that this release serves (25.1).
 pub const PROFILES: [&str; 2] = ["aip.native.http.v1", "aip.native.nats.v1"];
 

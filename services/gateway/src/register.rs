@@ -15,8 +15,6 @@ use crate::errors;
 use crate::gateway::{Gateway, Stop};
 use crate::machine::{Answer, Command, RegisterManifest, ReplayClaim, keys};
 
-/// The one manifest version of this specification (9.1).
-pub const MANIFEST_VERSION: &str = "aip-manifest/v1";
 /// The manifest extension in which a worker says where it is reached and what stands behind its contracts.
 pub const WORKER_EXTENSION: &str = "aip.worker";
 /// The manifest extension that lists the contract hashes a worker gives up.
@@ -102,11 +100,8 @@ impl Gateway {
     }
 }
 
-/// The manifest as a whole: version, agent, bounds, and the worker's extension.
+/// The manifest as a whole: agent, bounds, and the worker's extension. The rules of the wire hold already.
 fn check(manifest: &Manifest, caller: PrincipalRef) -> Result<WorkerExtension, Refusal> {
-    if manifest.manifest_version != MANIFEST_VERSION {
-        return malformed("/manifest_version", "only aip-manifest/v1 is taken");
-    }
     if PrincipalRef::of(&manifest.agent) != caller {
         return no(codes::MANIFEST_NOT_ALLOWED, "/agent", "a worker registers for itself only");
     }

@@ -1,0 +1,15 @@
+//! The gateway on a real nats-server with a worker that does as it is told: from bytes to a durable answer.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[path = "road/actions.rs"]
+mod actions;
+#[path = "road/manifests.rs"]
+mod manifests;
+#[path = "road/reads.rs"]
+mod reads;
+#[path = "road/signed.rs"]
+mod signed;
+#[path = "road/workers.rs"]
+mod workers;
+#[path = "road/world.rs"]
+mod world;

@@ -1,0 +1,329 @@
+//! A small world: a nats-server, a gateway, two clients and a worker whose behaviour each input names.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aip_admission::{Authenticator, Directory};
+use aip_bus::{Answer, Bus, Handler, Incoming, Parcel, Registration, Serving, Settings, serve};
+use aip_crypto::{SigningKey, sign_envelope};
+use aip_gateway::front::{Inbound, Outbound, Via};
+use aip_gateway::{Gateway, Parts};
+use aip_ledger::Readiness;
+use aip_names::{Identity, Service, Subject, Version};
+use aip_testkit::{TestNats, wait_for};
+use aip_wire::read::Bounds;
+use aip_wire::trusted::{METADATA_KEY, TrustedContext};
+use aip_wire::{
+    ActionId, ActionResult, Envelope, ErrorBody, MessageBody, MessageId, MessageType, ProtocolError,
+    Timestamp, TransportMessage, codes, validate,
+};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+pub const CLIENT_TOKEN: &str = "client-token-0123456789";
+pub const OTHER_TOKEN: &str = "other-token-0123456789";
+pub const SERVICE: &str = "sandbox-restaurant";
+
+pub struct World {
+    /// Stopped when the world ends.
+    _nats: TestNats,
+    pub gateway: Gateway,
+    pub worker_key: SigningKey,
+    pub client_key: SigningKey,
+    pub bus: Bus,
+}
+
+/// Counts dispatches by action and does what the input says.
+#[derive(Default)]
+pub struct Worker {
+    pub seen: Mutex<HashMap<String, Vec<TrustedContext>>>,
+}
+
+fn key(seed: u8) -> SigningKey {
+    SigningKey::from_seed(&[seed; 32])
+}
+
+fn directory() -> Directory {
+    let digest = |token: &str| hex::encode(Sha256::digest(token.as_bytes()));
+    let text = format!(
+        r#"
+trust_domain = "aip.local"
+tenant = [{{ id = "acme" }}, {{ id = "beta" }}]
+
+[[principal]]
+id = "service:client"
+kind = "service"
+tenants = ["acme"]
+scopes = ["action:write", "action:read", "receipt:read"]
+capabilities = ["cap:test:*"]
+dids = ["{client}"]
+api_keys = [{{ id = "c", sha256 = "{client_token}" }}]
+
+[[principal]]
+id = "service:other"
+kind = "service"
+tenants = ["beta"]
+scopes = ["action:write", "action:read:any", "receipt:read:any"]
+capabilities = ["cap:test:say"]
+api_keys = [{{ id = "o", sha256 = "{other_token}" }}]
+
+[[principal]]
+id = "agent:restaurant"
+kind = "agent"
+dids = ["{worker}"]
+
+[[worker]]
+principal = "agent:restaurant"
+service = "{SERVICE}"
+capabilities = ["cap:test:*"]
+"#,
+        client = key(1).did(),
+        worker = key(2).did(),
+        client_token = digest(CLIENT_TOKEN),
+        other_token = digest(OTHER_TOKEN),
+    );
+    Directory::parse(&text, Path::new("/nowhere")).unwrap()
+}
+
+/// A contract with these members replaced.
+pub fn contract(members: Value) -> Value {
+    let mut contract = json!({
+        "side_effects": ["write"],
+        "idempotency": {
+            "requirement": "optional", "collision_behavior": "reject_conflict", "key_scope": "principal",
+        },
+        "execution": {
+            "supports_sync": true, "supports_async": false, "supports_streaming": false, "supports_cancel": false,
+            "supports_retry": false, "expected_completion": "sync", "retry_safety": "unsafe",
+        },
+        "data": {"sensitivity": "internal", "contains_pii": false, "redaction_required": false},
+    });
+    for (name, member) in members.as_object().unwrap() {
+        contract[name] = member.clone();
+    }
+    contract
+}
+
+/// A capability that says what it was told to say.
+pub fn say(id: &str, contract: Value) -> Value {
+    json!({
+        "id": id, "name": "say", "kind": "tool", "risk": "low",
+        "input_schema": {
+            "type": "object", "required": ["do"],
+            "properties": {"do": {"type": "string"}, "card": {"type": "string", "x-aip-redact": true}},
+        },
+        "output_schema": {"type": "object", "required": ["said"]},
+        "contract": contract,
+    })
+}
+
+pub fn safe() -> Value {
+    let execution = json!({
+        "supports_sync": true, "supports_async": false, "supports_streaming": false, "supports_cancel": false,
+        "supports_retry": true, "expected_completion": "sync", "retry_safety": "safe",
+    });
+    contract(json!({"execution": execution}))
+}
+
+pub fn manifest(capabilities: &[Value]) -> Value {
+    let handlers: Vec<Value> = capabilities
+        .iter()
+        .map(|capability| json!({"capability_id": capability["id"], "modes": ["sync"]}))
+        .collect();
+    json!({
+        "manifest_version": "aip-manifest/v1",
+        "agent": {"id": "agent:restaurant", "kind": "agent"},
+        "capabilities": capabilities,
+        "profiles": ["aip.native.nats.v1"],
+        "extensions": {"aip.worker": {"service": SERVICE, "version": "v1", "handlers": handlers}},
+    })
+}
+
+pub fn action(members: Value) -> Value {
+    let mut action = json!({
+        "id": ActionId::generate(), "capability_id": "cap:test:say", "input": {"do": "complete"}, "mode": "sync",
+    });
+    for (name, member) in members.as_object().unwrap() {
+        action[name] = member.clone();
+    }
+    action
+}
+
+pub fn envelope(message_type: MessageType, body: Value) -> Value {
+    json!({
+        "aip_version": "1.0",
+        "message_type": message_type,
+        "message_id": MessageId::generate(),
+        "correlation_id": "corr_1",
+        "sent_at": Timestamp::now(),
+        "body": {message_type.body_key(): body},
+    })
+}
+
+pub fn signed(mut envelope: Value, key: &SigningKey) -> Value {
+    sign_envelope(&mut envelope, key).unwrap();
+    envelope
+}
+
+pub fn code(reply: &Outbound) -> &str {
+    reply.envelope["body"]["error"]["error"]["code"].as_str().unwrap_or("no error")
+}
+
+pub fn result_code(reply: &Outbound) -> &str {
+    reply.envelope["body"]["action_result"]["error"]["code"].as_str().unwrap_or("no error")
+}
+
+impl World {
+    /// With `cap:test:say` registered: a mutation that may not be repeated.
+    pub async fn new() -> World {
+        let world = World::empty().await;
+        world.registered(&[say("cap:test:say", contract(json!({})))]).await;
+        world
+    }
+
+    pub async fn empty() -> World {
+        let nats = TestNats::start().await;
+        let connect = |identity: Identity, name: &str| Settings {
+            url: nats.url(),
+            seed_file: nats.seed_file(&identity),
+            identity,
+            name: name.to_owned(),
+        };
+        let gateway_bus = Bus::connect(connect(Identity::Gateway, "gateway-0")).await.unwrap();
+        let bus = Bus::connect(connect(TestNats::worker("restaurant"), "worker")).await.unwrap();
+        gateway_bus.ready(Duration::from_secs(10)).await.unwrap();
+        bus.ready(Duration::from_secs(10)).await.unwrap();
+        let gateway = Gateway::open(Parts {
+            bus: gateway_bus,
+            authenticator: Arc::new(Authenticator::new(Arc::new(directory())).unwrap()),
+            key: key(9),
+            ledger: aip_ledger::Config {
+                trust_domain: TestNats::trust_domain(),
+                service: Service::gateway(),
+                shard: 0,
+                replica: "gateway-0".to_owned(),
+                data_dir: nats.scratch().join("gateway-0"),
+                stream_replicas: 1,
+            },
+        })
+        .unwrap();
+        wait_for("the gateway to be ready", Duration::from_secs(10), || async {
+            gateway.readiness() == Readiness::Ready
+        })
+        .await;
+        World { _nats: nats, gateway, worker_key: key(2), client_key: key(1), bus }
+    }
+
+    pub async fn serve(&self) -> (Arc<Worker>, Serving) {
+        let worker = Arc::new(Worker::default());
+        let action = aip_names::MessageType::new(MessageType::Action.as_str()).unwrap();
+        let service = Service::new(SERVICE).unwrap();
+        let subject = Subject::message(&TestNats::trust_domain(), &service, Version::V1, &action);
+        let registration = Registration {
+            service,
+            version: "0.1.0".to_owned(),
+            description: "does as it is told".to_owned(),
+            endpoints: vec![("action".to_owned(), subject.to_string())],
+            running_max: 64,
+        };
+        let serving = serve(&self.bus, registration, Arc::clone(&worker)).await.unwrap();
+        (worker, serving)
+    }
+
+    pub async fn register(&self, manifest: Value) -> Outbound {
+        self.send(&signed(envelope(MessageType::Manifest, manifest), &self.worker_key)).await
+    }
+
+    pub async fn registered(&self, capabilities: &[Value]) {
+        let reply = self.register(manifest(capabilities)).await;
+        assert_eq!(reply.status, 200, "{}", reply.envelope);
+    }
+
+    pub async fn send(&self, envelope: &Value) -> Outbound {
+        let bytes = serde_json::to_vec(envelope).unwrap().into();
+        self.gateway.message(Inbound { bytes, bearer: None, via: Via::Nats }).await
+    }
+
+    /// A bare action over HTTP.
+    pub async fn call_as(&self, token: &str, action: &Value) -> Outbound {
+        let bytes = serde_json::to_vec(action).unwrap().into();
+        let bearer = Some(SecretString::from(token));
+        self.gateway.action(Inbound { bytes, bearer, via: Via::Http }).await
+    }
+
+    pub async fn call(&self, action: &Value) -> Outbound {
+        self.call_as(CLIENT_TOKEN, action).await
+    }
+
+    pub async fn ask_as(
+        &self,
+        token: &str,
+        message_type: MessageType,
+        body: Value,
+    ) -> Result<Value, Outbound> {
+        let body: MessageBody = serde_json::from_value(json!({message_type.body_key(): body})).unwrap();
+        let answer = self.gateway.query(Some(SecretString::from(token)), body).await?;
+        Ok(serde_json::to_value(answer).unwrap())
+    }
+
+    pub async fn ask(&self, message_type: MessageType, body: Value) -> Result<Value, Outbound> {
+        self.ask_as(CLIENT_TOKEN, message_type, body).await
+    }
+}
+
+impl Worker {
+    pub fn dispatches(&self, id: &str) -> Vec<TrustedContext> {
+        self.seen.lock().unwrap().get(id).cloned().unwrap_or_default()
+    }
+}
+
+impl Handler for Worker {
+    async fn handle(&self, request: Incoming) -> Option<Answer> {
+        let (checked, metadata) = validate::frame(&request.payload, &Bounds::FRAME).unwrap();
+        let (_, envelope) = checked.into_parts();
+        let context = TrustedContext::read(&metadata[METADATA_KEY]).unwrap();
+        let MessageBody::Action(action) = &envelope.body else { panic!("not an action") };
+        let times = {
+            let mut seen = self.seen.lock().unwrap();
+            let contexts = seen.entry(action.id.to_string()).or_default();
+            contexts.push(context);
+            contexts.len()
+        };
+        let done = |output: Value| MessageBody::from(ActionResult::completed(action.id.clone(), output));
+        let error = |error: ProtocolError| MessageBody::from(ErrorBody { error });
+        let body = match (action.input["do"].as_str().unwrap(), times) {
+            ("complete", _) | ("refuse first" | "be silent first", 2..) => done(json!({"said": "it"})),
+            ("fail", _) => {
+                let mut failure = ProtocolError::of(codes::WORKER_FAILED, "no");
+                failure.details =
+                    Some(json!({"card": action.input["card"], "seat": 4, "uncertain_outcome": false}));
+                ActionResult::failed(action.id.clone(), failure).into()
+            }
+            ("refuse first", _) => error(ProtocolError::of(codes::WORKER_UNAVAILABLE, "not now")),
+            ("refuse", _) => error(ProtocolError::of(codes::CAPABILITY_UNKNOWN, "never")),
+            ("break its promise", _) => done(json!({"other": 1})),
+            ("answer for another", _) => {
+                ActionResult::completed(ActionId::generate(), json!({"said": "it"})).into()
+            }
+            ("answer too much", _) => {
+                done(json!({"said": ["x".repeat(200_000), "y".repeat(200_000), "z".repeat(200_000)]}))
+            }
+            ("answer nonsense", _) => {
+                let payload = b"{\"envelope\": nonsense".as_slice().into();
+                return Some(Answer { parcel: Parcel { payload, headers: Default::default() }, error: None });
+            }
+            // also "be silent first", the first time
+            _ => return None,
+        };
+        let reply = Envelope::reply_to(&envelope, body, Timestamp::now());
+        let message = TransportMessage { envelope: serde_json::to_value(reply).unwrap(), metadata: None };
+        Some(Answer { parcel: Parcel::new(&message).unwrap(), error: None })
+    }
+
+    fn busy(&self, _request: &Incoming) -> Option<Answer> {
+        None
+    }
+}
