@@ -75,4 +75,4 @@ pub(super) const FILES: &[(&str, &str)] = &[
 ];
 
 /// What the set hashes to.
-pub const DIGEST: &str = "bb806bb7438138f4bd2862b7a47d7967014a3610bc6efe73ee3e6c4acfbf6151";
+pub const DIGEST: &str = "131f2b79500a5b9a5595264a3c1593a7d8cfb6ad9ee5f97a97435a358875d6b1";

@@ -61,12 +61,17 @@ fn definitions() -> Map<String, Value> {
     defs
 }
 
-/// A 32-bit integer has an upper bound, which its format alone does not enforce.
+/// An integer has an upper bound, which its format alone does not enforce.
 fn bound_integers(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            if members.get("format") == Some(&json!("uint32")) {
-                members.insert("maximum".into(), json!(u32::MAX));
+            let bound = match members.get("format").and_then(Value::as_str) {
+                Some("uint32") => Some(u64::from(u32::MAX)),
+                Some("uint64") => Some(u64::MAX),
+                _ => None,
+            };
+            if let Some(bound) = bound {
+                members.insert("maximum".into(), json!(bound));
             }
             members.values_mut().for_each(bound_integers);
         }
