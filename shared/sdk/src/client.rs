@@ -15,12 +15,12 @@ use aip_wire::{
 };
 use secrecy::SecretString;
 
+use crate::error;
+
 mod ask;
 mod call;
 mod http;
 mod nats;
-#[cfg(test)]
-mod tests;
 
 pub use call::CallOptions;
 
@@ -110,6 +110,11 @@ impl ClientError {
             ClientError::Failed { result } => result.error.as_ref(),
             _ => None,
         }
+    }
+
+    /// Whether something may have been done all the same, so that only asking helps and trying again may do it twice.
+    pub fn is_uncertain(&self) -> bool {
+        matches!(self, ClientError::Unknown { .. }) || self.protocol_error().is_some_and(error::is_uncertain)
     }
 }
 

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::capability::{CapabilitySpec, Offered, SpecError};
 use crate::context::Context;
@@ -83,8 +83,10 @@ pub struct Worker {
     store: Arc<Store>,
     standing: watch::Receiver<Standing>,
     wanted: watch::Sender<bool>,
-    stop_registering: CancellationToken,
+    stop_registering: DropGuard,
     stop_handlers: CancellationToken,
+    /// What is left behind must not go on for ever.
+    _stop_handlers: DropGuard,
     drain_ms: u64,
 }
 
@@ -171,7 +173,8 @@ impl WorkerBuilder {
             store,
             standing,
             wanted,
-            stop_registering,
+            stop_registering: stop_registering.drop_guard(),
+            _stop_handlers: stop_handlers.clone().drop_guard(),
             stop_handlers,
             drain_ms: config.drain_ms,
         })
@@ -226,7 +229,6 @@ impl Worker {
             () = &mut shutdown => {}
             error = self.store.failed() => return Err(error.into()),
             refused = self.refused_at_first() => ended = Err(refused),
-            // never ends by itself
         }
         self.drain().await;
         ended
@@ -242,7 +244,7 @@ impl Worker {
     /// Takes no more actions, lets those that run come to their end, and sends their answers off. Handlers that still
     /// run near the end of the time are told to stop. Returns whether all came to an end.
     pub async fn drain(self) -> bool {
-        self.stop_registering.cancel();
+        drop(self.stop_registering);
         let grace = Duration::from_millis(self.drain_ms);
         let told_after = grace.saturating_sub(Duration::from_millis(2 * limits::WORKER_STOP_GRACE_MS));
         let stop = self.stop_handlers.clone();
@@ -252,8 +254,6 @@ impl Worker {
         });
         let clean = self.serving.drain(grace).await;
         teller.abort();
-        // what was left behind must not go on for ever
-        self.stop_handlers.cancel();
         tracing::info!(service = %self.service, clean, "drained");
         clean
     }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use aip_names::limits::{ACTION_TIMEOUT_DEFAULT_MS, CLIENT_REPLY_GRACE_MS, WAIT_MS_MAX};
+use aip_names::limits::{ACTION_TIMEOUT_DEFAULT_MS, CLIENT_PATIENCE_MS, CLIENT_REPLY_GRACE_MS};
 use aip_wire::{
     AckStatus, Action, ActionId, ActionMode, ActionResult, ActionResultStatus, CapabilityId, CorrelationId,
     IdentityContext, MessageBody, ProtocolError, codes,
@@ -112,7 +112,8 @@ impl Client {
         }
         // the deadline stays where it was, however often the action is sent
         let action = Action { timeout_ms: Some(remaining_ms), ..call.action.clone() };
-        let timeout = call.until.saturating_duration_since(now);
+        let timeout =
+            Duration::from_millis(remaining_ms.saturating_add(CLIENT_REPLY_GRACE_MS).min(CLIENT_PATIENCE_MS));
         let correlation = Some(call.correlation_id.clone());
         match self.asker.ask(action.into(), correlation, timeout).await {
             Ok(MessageBody::ActionResult(result)) => call.owns(*result).map_err(Next::Stop),
@@ -133,7 +134,7 @@ impl Client {
     /// Asks for the result of an action that may have been taken.
     async fn look(&self, call: &Call) -> Result<ActionResult, Next> {
         let remaining = call.until.saturating_duration_since(Instant::now());
-        let wait_ms = u64::try_from(remaining.as_millis()).unwrap_or(WAIT_MS_MAX).min(WAIT_MS_MAX);
+        let wait_ms = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX).min(CLIENT_PATIENCE_MS);
         match self.result(&call.action.id, Some(wait_ms)).await {
             Ok(result) => Ok(result),
             Err(ClientError::Refused { error }) if error.code == codes::ACTION_NOT_READY.name => {
@@ -193,7 +194,7 @@ impl Call {
             action,
             correlation_id: options.correlation_id.unwrap_or_else(CorrelationId::generate),
             deadline,
-            until: deadline + Duration::from_millis(CLIENT_REPLY_GRACE_MS),
+            until: deadline + Duration::from_millis(2 * CLIENT_REPLY_GRACE_MS),
             may_resend,
         })
     }
