@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aip_wire::MessageBody;
+use aip_wire::{MessageBody, Refusal};
 use secrecy::SecretString;
 use tokio_util::task::TaskTracker;
 
@@ -20,7 +20,6 @@ pub mod http;
 mod meter;
 pub mod nats;
 mod peek;
-mod refusal;
 mod room;
 
 pub use room::Bounds;
@@ -38,6 +37,8 @@ pub trait Front: Clone + Send + Sync + 'static {
         bearer: Option<SecretString>,
         body: MessageBody,
     ) -> impl Future<Output = Result<MessageBody, Outbound>> + Send;
+    /// What a door says to a request that it does not hand in, of which `received` is what it has read.
+    fn refuse(&self, received: &[u8], refusal: Refusal) -> Outbound;
     /// Why nothing can be served now, if so.
     fn not_ready(&self) -> Option<String>;
 }

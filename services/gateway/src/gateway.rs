@@ -309,6 +309,10 @@ impl Front for Gateway {
         Gateway::query(self, bearer, body).await
     }
 
+    fn refuse(&self, received: &[u8], refusal: Refusal) -> Outbound {
+        self.voice().refuse_stranger(received, refusal)
+    }
+
     fn not_ready(&self) -> Option<String> {
         match self.readiness() {
             Readiness::Ready => None,

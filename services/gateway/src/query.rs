@@ -56,6 +56,9 @@ impl Gateway {
         request: &ActionStatusRequest,
         now: Millis,
     ) -> Result<ActionStatus, Refusal> {
+        if request.include_chunks {
+            return Err(Refusal::of(codes::UNSUPPORTED_STREAMING));
+        }
         let wait = request.wait_ms.unwrap_or(0);
         let tenant = request.tenant_id.as_deref();
         let state = self.visible(caller, &request.action_id, tenant, now.saturating_add(wait)).await?;
@@ -74,6 +77,9 @@ impl Gateway {
         request: &ActionResultRequest,
         now: Millis,
     ) -> Result<ActionResult, Refusal> {
+        if request.include_terminal_events {
+            return Err(Refusal::of(codes::UNSUPPORTED_EVENTS));
+        }
         let wait = request.wait_ms.unwrap_or(0);
         let tenant = request.tenant_id.as_deref();
         let state = self.visible(caller, &request.action_id, tenant, now.saturating_add(wait)).await?;

@@ -164,7 +164,8 @@ impl Service {
             () = shutdown => {}
             why = gateway.failed() => {
                 // what is in memory must not be answered any more
-                (http.abort(), nats.abort());
+                http.abort();
+                nats.abort();
                 return Err(RunError::Store(why));
             }
         }

@@ -23,10 +23,11 @@ pub fn refused_with(message_type: MessageType) -> Option<&'static Code> {
         CallbackDeliveryQueryRequest | CallbackDeliveryListRequest => Some(codes::UNSUPPORTED_CALLBACK),
         ResourceListRequest | ResourceReadRequest => Some(codes::UNSUPPORTED_RESOURCE),
         ChannelMessage | Conversation => Some(codes::UNSUPPORTED_CONVERSATION),
-        // questions of later releases
-        ActionListRequest | ActionEventsRequest | EventStreamRequest | AuditQueryRequest
+        ActionListRequest => Some(codes::UNSUPPORTED_ACTION_LIST),
+        ActionEventsRequest | EventStreamRequest => Some(codes::UNSUPPORTED_EVENTS),
+        AuditQueryRequest => Some(codes::UNSUPPORTED_AUDIT_QUERY),
         // answers, which nobody asked for
-        | HandshakeResponse | Ack | StreamChunk | ActionResult | Error | HeartbeatAck | ActionStatus
+        HandshakeResponse | Ack | StreamChunk | ActionResult | Error | HeartbeatAck | ActionStatus
         | ActionList | ActionEvents | ApprovalRecordView | ApprovalList | CallbackDeliveryRecord
         | CallbackDeliveryList | SessionView | SessionList | SessionResume | DelegationResult
         | TransactionResult | TransactionView | EventStream | ReceiptChain | AuditEvent | AuditQueryResult

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use aip_names::limits;
 use aip_wire::{
-    Ack, AckStatus, ActionId, ActionLifecycleState, ActionStatus, Envelope, MessageBody, Timestamp,
+    Ack, AckStatus, ActionId, ActionLifecycleState, ActionStatus, Envelope, ErrorBody, MessageBody,
+    ProtocolError, Refusal, Timestamp,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -93,6 +95,17 @@ impl Front for Fake {
         let bearer = bearer.map(|token| token.expose_secret().to_owned());
         let outbound = self.work(Seen::Query { body, bearer }).await;
         if outbound.status == 200 { Ok(status()) } else { Err(outbound) }
+    }
+
+    fn refuse(&self, received: &[u8], refusal: Refusal) -> Outbound {
+        let retry_after_ms = refusal.code.retryable.then_some(limits::DOOR_RETRY_AFTER_MS);
+        let status = refusal.code.http_status;
+        let error = ProtocolError { retry_after_ms, ..ProtocolError::from(refusal) };
+        let mut outbound = Outbound { retry_after_ms, ..outbound(ErrorBody { error }, status) };
+        if let Ok(received) = serde_json::from_slice::<Value>(received) {
+            outbound.envelope["in_response_to"] = received["message_id"].clone();
+        }
+        outbound
     }
 
     fn not_ready(&self) -> Option<String> {

@@ -2,18 +2,20 @@
 //!
 //! Every wait on a client is bounded: for its head, its body, and its reading of the answer.
 
+use std::future::{Ready, ready};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aip_names::limits;
-use aip_wire::{Refusal, codes};
+use aip_wire::Refusal;
+use aip_wire::codes::{self, Code};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{RawPathParams, Request};
-use axum::http::HeaderMap;
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::{HeaderMap, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -24,7 +26,6 @@ use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
-use super::refusal::refuse;
 use super::{Edge, Front, meter};
 
 mod answer;
@@ -154,23 +155,30 @@ pub fn router<F: Front>(edge: Edge<F>, body_read: Duration) -> Router {
         router = router.route(route.path, handler(route, body_read));
     }
     router
-        .fallback(|headers: HeaderMap| async move { answer::unknown_path(&headers) })
-        .method_not_allowed_fallback(|headers: HeaderMap| async move { answer::wrong_method(&headers) })
+        .fallback(refusing::<F>(codes::HTTP_ROUTE))
+        .method_not_allowed_fallback(refusing::<F>(codes::HTTP_METHOD))
         .with_state(edge)
 }
 
 fn handler<F: Front>(route: &'static table::Route, body_read: Duration) -> MethodRouter<Edge<F>> {
     let filter =
         if route.method == axum::http::Method::POST { MethodFilter::POST } else { MethodFilter::GET };
-    on(filter, move |state: axum::extract::State<Edge<F>>, path: Path, request: Request<Body>| async move {
-        answer::answer(state.0, route, members(path), request, body_read).await
+    on(filter, move |State(edge): State<Edge<F>>, path: Path, request: Request<Body>| async move {
+        answer::answer(edge, route, members(path), request, body_read).await
     })
+}
+
+/// Answers what no route takes.
+fn refusing<F: Front>(
+    code: &'static Code,
+) -> impl Fn(State<Edge<F>>, HeaderMap) -> Ready<Response<Body>> + Clone + Send + Sync + 'static {
+    move |State(edge), headers| ready(answer::none(&edge, &headers, code))
 }
 
 type Path = Result<RawPathParams, RawPathParamsRejection>;
 
 fn members(path: Path) -> Result<answer::PathMembers, Refusal> {
-    let bad = || refuse(codes::QUERY_INVALID, "the path is not percent-encoded UTF-8");
+    let bad = || Refusal::new(codes::QUERY_INVALID, "", "the path is not percent-encoded UTF-8");
     let path = path.map_err(|_| bad())?;
     let members: answer::PathMembers =
         path.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();

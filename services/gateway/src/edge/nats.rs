@@ -7,7 +7,8 @@ use aip_bus::{Answer, Bus, BusError, Handler, Incoming, Parcel, Registration, Se
 use aip_names::{Service, Subject, TrustDomain, Version};
 use aip_wire::{MessageType, Refusal, TransportMessage, codes};
 
-use super::{Bounds, Edge, Front, meter, refusal};
+use super::peek::Peek;
+use super::{Bounds, Edge, Front, meter};
 use crate::front::{Inbound, Outbound, Via};
 
 mod frame;
@@ -45,9 +46,9 @@ impl<F: Front> Handler for Door<F> {
         let metered = meter::Request::start(Via::Nats);
         let (message_type, outbound) = match self.carry(&request).await {
             Ok((message_type, outbound)) => (message_type, outbound),
-            Err(refused) => (None, refusal::outbound(refused)),
+            Err(refusal) => (None, self.edge.front.refuse(b"", refusal)),
         };
-        let (answer, code) = answer(outbound);
+        let (answer, code) = self.answer(outbound);
         metered.end(message_type, code);
         if !request.wants_answer {
             meter::unanswered();
@@ -57,7 +58,8 @@ impl<F: Front> Handler for Door<F> {
 
     fn busy(&self, _: &Incoming) -> Option<Answer> {
         let metered = meter::Request::start(Via::Nats);
-        let (answer, code) = answer(refusal::outbound(Refusal::of(codes::SERVICE_OVERLOADED)));
+        let overloaded = self.edge.front.refuse(b"", Refusal::of(codes::SERVICE_OVERLOADED));
+        let (answer, code) = self.answer(overloaded);
         metered.end(None, code);
         answer
     }
@@ -67,30 +69,36 @@ impl<F: Front> Handler for Door<F> {
 
 impl<F: Front> Door<F> {
     async fn carry(&self, request: &Incoming) -> Result<(Option<MessageType>, Outbound), Refusal> {
+        let front = &self.edge.front;
         let seat = self.edge.room.seat(request.payload.len(), None)?;
-        let opened = frame::open(&request.subject, &request.headers, &request.payload)?;
-        let inbound = Inbound { bytes: opened.envelope, bearer: None, via: Via::Nats };
-        let front = self.edge.front.clone();
-        let outbound = self.edge.carry(seat, async move { front.message(inbound).await }).await;
-        // the panic itself is reported where it happened
-        let outbound = outbound.unwrap_or_else(|| refusal::outbound(Refusal::of(codes::SERVICE_INTERNAL)));
-        Ok((opened.message_type, outbound))
-    }
-}
-
-/// The reply and the code of its outcome. A reply that does not fit is an error, never a silence.
-fn answer(outbound: Outbound) -> (Option<Answer>, &'static str) {
-    let framed = |envelope| Parcel::new(&TransportMessage { envelope, metadata: None });
-    let code = meter::code(&outbound.envelope);
-    let (parcel, code) = match framed(outbound.envelope) {
-        Ok(parcel) => (Ok(parcel), code),
-        Err(_) => {
-            let refused = Refusal::of(codes::SERVICE_REPLY_TOO_LARGE);
-            let code = refused.code.name;
-            (framed(refusal::outbound(refused).envelope), code)
+        let received = frame::envelope(&request.payload)?;
+        let peek = Peek::at(&received);
+        let message_type = peek.message_type();
+        if let Err(refusal) = frame::agree(&request.subject, &request.headers, &peek) {
+            return Ok((message_type, front.refuse(&received, refusal)));
         }
-    };
-    let error = (code != meter::OK).then(|| code.to_owned());
-    // a refusal of our own making always fits
-    (parcel.ok().map(|parcel| Answer { parcel, error }), code)
+        let inbound = Inbound { bytes: received.clone(), bearer: None, via: Via::Nats };
+        let work = front.clone();
+        let outbound = self.edge.carry(seat, async move { work.message(inbound).await }).await;
+        // the panic itself is reported where it happened
+        let broken = || front.refuse(&received, Refusal::of(codes::SERVICE_INTERNAL));
+        Ok((message_type, outbound.unwrap_or_else(broken)))
+    }
+
+    /// The reply and the code of its outcome. A reply that does not fit is an error, never a silence.
+    fn answer(&self, outbound: Outbound) -> (Option<Answer>, &'static str) {
+        let framed = |envelope| Parcel::new(&TransportMessage { envelope, metadata: None });
+        let code = meter::code(&outbound.envelope);
+        let (parcel, code) = match framed(outbound.envelope) {
+            Ok(parcel) => (Ok(parcel), code),
+            Err(_) => {
+                let refusal = Refusal::of(codes::SERVICE_REPLY_TOO_LARGE);
+                let code = refusal.code.name;
+                (framed(self.edge.front.refuse(b"", refusal).envelope), code)
+            }
+        };
+        let error = (code != meter::OK).then(|| code.to_owned());
+        // a refusal always fits
+        (parcel.ok().map(|parcel| Answer { parcel, error }), code)
+    }
 }

@@ -11,7 +11,6 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use super::meter;
-use super::refusal::refuse;
 use crate::front::Via;
 
 /// Bounds of one door.
@@ -77,7 +76,7 @@ impl Room {
         let held = self.bytes.clone().try_acquire_many_owned(bytes).map_err(no_seat)?;
         let sender = bearer.map(|token| self.senders.hasher.hash_one(token.expose_secret()));
         if sender.is_some_and(|sender| !self.senders.enter(sender)) {
-            return Err(refuse(codes::HTTP_RATE, "too many requests of this sender are under way"));
+            return Err(Refusal::new(codes::HTTP_RATE, "", "too many requests of this sender are under way"));
         }
         meter::entered(self.via);
         Ok(Seat { via: self.via, sender, senders: self.senders.clone(), _seat: seat, _bytes: held })

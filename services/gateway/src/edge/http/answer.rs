@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use aip_wire::{AIP_VERSION, Envelope, MessageBody, MessageType, Refusal, Timestamp, codes, decode, rules};
+use aip_wire::codes::{self, Code};
+use aip_wire::{AIP_VERSION, Envelope, MessageBody, MessageType, Refusal, Timestamp, decode, rules};
 use axum::body::Body;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
@@ -12,9 +13,8 @@ use serde_json::{Map, Value, json};
 use super::table::{Operation, Route};
 use super::{body, head, query, reply};
 use crate::edge::peek::Peek;
-use crate::edge::refusal;
 use crate::edge::{Edge, Front, meter};
-use crate::front::{Inbound, Outbound, Via};
+use crate::front::{Inbound, Via};
 
 /// The committed description of the routes.
 pub(super) const DOCUMENT: &str = include_str!("../../../openapi.json");
@@ -49,14 +49,7 @@ pub(super) async fn answer<F: Front>(
             code: meter::OK,
         }),
     };
-    let answer = answered.unwrap_or_else(|refusal| {
-        let code = refusal.code.name;
-        Answer {
-            response: reply::envelope(&refusal::outbound(refusal), with_bearer),
-            message_type: None,
-            code,
-        }
-    });
+    let answer = answered.unwrap_or_else(|refusal| refused(&edge, refusal, with_bearer));
     metered.end(answer.message_type, answer.code);
     answer.response
 }
@@ -74,19 +67,21 @@ async fn carry<F: Front>(
     let bearer = head::bearer(&head.headers)?;
     let with_bearer = bearer.is_some();
     let seat = edge.room.seat(body::declared(&content)?, bearer.as_ref())?;
-    let bytes = body::read(content, body_read).await?;
+    let received = body::read(content, body_read).await?;
     let claimed = match route.operation {
         Operation::Action => Some(MessageType::Action),
-        _ => Peek::at(&bytes).message_type(),
+        _ => Peek::at(&received).message_type(),
     };
-    let inbound = Inbound { bytes, bearer, via: Via::Http };
+    let inbound = Inbound { bytes: received.clone(), bearer, via: Via::Http };
     let front = edge.front.clone();
     let bare = route.operation == Operation::Action;
     let work = async move { if bare { front.action(inbound).await } else { front.message(inbound).await } };
+    // the panic itself is reported where it happened
+    let broken = || edge.front.refuse(&received, Refusal::of(codes::SERVICE_INTERNAL));
     let outbound = edge.carry(seat, work).await.unwrap_or_else(broken);
     Ok(Answer {
         code: meter::code(&outbound.envelope),
-        response: reply::envelope(&outbound, with_bearer),
+        response: reply::envelope(&outbound, with_bearer)?,
         message_type: claimed,
     })
 }
@@ -109,8 +104,10 @@ async fn read<F: Front>(
     drop(seat);
     let (response, code) = match answered {
         // a body that was decided behind the front has no member that JSON cannot hold
-        Ok(body) => (reply::json(StatusCode::OK, &serde_json::to_value(body).unwrap_or_default()), meter::OK),
-        Err(outbound) => (reply::envelope(&outbound, with_bearer), meter::code(&outbound.envelope)),
+        Ok(body) => {
+            (reply::json(StatusCode::OK, &serde_json::to_value(body).unwrap_or_default())?, meter::OK)
+        }
+        Err(outbound) => (reply::envelope(&outbound, with_bearer)?, meter::code(&outbound.envelope)),
     };
     Ok(Answer { response, message_type: Some(asked), code })
 }
@@ -144,35 +141,34 @@ fn asides<F: Front>(edge: &Edge<F>, operation: Operation, head: &Parts) -> Resul
         }
         Operation::Document => reply::respond(StatusCode::OK, head::JSON, DOCUMENT),
         Operation::Ready => match edge.front.not_ready() {
-            None => reply::json(StatusCode::OK, &json!({ "status": "ready" })),
+            None => reply::json(StatusCode::OK, &json!({ "status": "ready" }))?,
             Some(reason) => {
                 let body = json!({ "status": "not_ready", "reason": reason });
-                reply::json(StatusCode::SERVICE_UNAVAILABLE, &body)
+                reply::json(StatusCode::SERVICE_UNAVAILABLE, &body)?
             }
         },
         _ => {
             let uptime_ms = u64::try_from(edge.started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let body =
                 json!({ "status": "ok", "protocol": "AIP", "version": AIP_VERSION, "uptime_ms": uptime_ms });
-            reply::json(StatusCode::OK, &body)
+            reply::json(StatusCode::OK, &body)?
         }
     })
 }
 
-pub(super) fn unknown_path(headers: &HeaderMap) -> Response<Body> {
-    refused(Refusal::of(codes::HTTP_ROUTE), headers)
+/// Answers a request that no route takes.
+pub(super) fn none<F: Front>(edge: &Edge<F>, headers: &HeaderMap, code: &'static Code) -> Response<Body> {
+    let metered = meter::Request::start(Via::Http);
+    let answer = refused(edge, Refusal::of(code), headers.contains_key(AUTHORIZATION));
+    metered.end(None, answer.code);
+    answer.response
 }
 
-pub(super) fn wrong_method(headers: &HeaderMap) -> Response<Body> {
-    refused(Refusal::of(codes::HTTP_METHOD), headers)
-}
-
-fn refused(refusal: Refusal, headers: &HeaderMap) -> Response<Body> {
-    meter::Request::start(Via::Http).end(None, refusal.code.name);
-    reply::envelope(&refusal::outbound(refusal), headers.contains_key(AUTHORIZATION))
-}
-
-fn broken() -> Outbound {
-    // the panic itself is reported where it happened
-    refusal::outbound(Refusal::of(codes::SERVICE_INTERNAL))
+fn refused<F: Front>(edge: &Edge<F>, refusal: Refusal, with_bearer: bool) -> Answer {
+    let code = refusal.code.name;
+    let response = reply::envelope(&edge.front.refuse(b"", refusal), with_bearer);
+    // a refusal always fits
+    let response =
+        response.unwrap_or_else(|_| reply::respond(StatusCode::INTERNAL_SERVER_ERROR, head::JSON, "{}"));
+    Answer { response, message_type: None, code }
 }

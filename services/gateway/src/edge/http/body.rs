@@ -8,8 +8,6 @@ use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use crate::edge::refusal::refuse;
-
 /// Bytes that a body may take: what it declares, else the most there may be.
 pub(super) fn declared(body: &Body) -> Result<usize, Refusal> {
     let size = body.size_hint();
@@ -25,14 +23,16 @@ pub(super) fn declared(body: &Body) -> Result<usize, Refusal> {
 pub(super) async fn read(body: Body, within: Duration) -> Result<Bytes, Refusal> {
     let limited = Limited::new(body, limits::ENVELOPE_BYTES_MAX).collect();
     match tokio::time::timeout(within, limited).await {
-        Err(_) => Err(refuse(codes::HTTP_BODY_TIMEOUT, "the body did not arrive in time")),
+        Err(_) => Err(Refusal::new(codes::HTTP_BODY_TIMEOUT, "", "the body did not arrive in time")),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(refuse(codes::HTTP_BODY_INCOMPLETE, "the body broke off or was badly framed")),
+        Ok(Err(_)) => {
+            Err(Refusal::new(codes::HTTP_BODY_INCOMPLETE, "", "the body broke off or was badly framed"))
+        }
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
     }
 }
 
 fn too_large() -> Refusal {
     let message = format!("the body is larger than {} bytes", limits::ENVELOPE_BYTES_MAX);
-    refuse(codes::HTTP_PAYLOAD, message)
+    Refusal::new(codes::HTTP_PAYLOAD, "", message)
 }

@@ -8,8 +8,6 @@ use secrecy::SecretString;
 use aip_names::limits;
 use aip_wire::{Refusal, codes};
 
-use crate::edge::refusal::refuse;
-
 /// The one content type of a whole envelope (20.1).
 pub(super) const ENVELOPE: &str = "application/aip+json";
 /// Of a body without its envelope.
@@ -17,7 +15,7 @@ pub(super) const JSON: &str = "application/json";
 
 /// Refuses a body that is not plain JSON.
 pub(super) fn accept_json(headers: &HeaderMap) -> Result<(), Refusal> {
-    let unsupported = |what: &str| refuse(codes::HTTP_MEDIA_TYPE, what);
+    let unsupported = |what: &str| Refusal::new(codes::HTTP_MEDIA_TYPE, "", what);
     if headers.contains_key(CONTENT_ENCODING) {
         return Err(unsupported("a content encoding is not accepted"));
     }
@@ -45,7 +43,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<SecretString>, Refusa
 
 fn malformed() -> Refusal {
     // the value is never repeated: it may hold a secret
-    refuse(codes::AUTH_TOKEN, "the authorization header must be given once, as \"Bearer <token>\"")
+    Refusal::new(codes::AUTH_TOKEN, "", "the authorization header must be given once, as \"Bearer <token>\"")
 }
 
 /// None without the header, an error when it is there twice or is not text.

@@ -10,7 +10,7 @@ use super::table::{Kind, Operation, Parameter, Route, routes};
 use super::{answer, head};
 
 /// Set to write the document instead of comparing it.
-const UPDATE: &str = "AIP_UPDATE";
+const UPDATE: &str = "AIP_REGENERATE";
 
 pub(super) fn document() -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();

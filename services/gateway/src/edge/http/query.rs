@@ -7,7 +7,6 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
 use super::table::{Kind, Parameter};
-use crate::edge::refusal;
 
 /// The members that a query makes.
 pub(super) fn read(query: Option<&str>, parameters: &[Parameter]) -> Result<Map<String, Value>, Refusal> {
@@ -63,7 +62,7 @@ fn wait_ms(text: &str) -> Option<Value> {
 }
 
 fn decode(text: &str) -> Result<String, Refusal> {
-    let bad = || refusal::refuse(codes::QUERY_INVALID, "the query is not percent-encoded UTF-8");
+    let bad = || Refusal::new(codes::QUERY_INVALID, "", "the query is not percent-encoded UTF-8");
     for (at, _) in text.match_indices('%') {
         let escape = text.as_bytes().get(at + 1..at + 3);
         if !escape.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
@@ -76,7 +75,7 @@ fn decode(text: &str) -> Result<String, Refusal> {
 }
 
 fn refuse(code: &'static codes::Code, parameter: &str, why: &str) -> Refusal {
-    refusal::refuse(code, format!("query parameter {parameter:?}: {why}"))
+    Refusal::new(code, "", format!("query parameter {parameter:?}: {why}"))
 }
 
 #[cfg(test)]

@@ -8,15 +8,13 @@ use axum::http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::head;
-use crate::edge::refusal;
 use crate::front::Outbound;
 
 /// A whole envelope. `with_bearer` says that the request carried a token, so a 401 means that it was no good.
-pub(super) fn envelope(outbound: &Outbound, with_bearer: bool) -> Response<Body> {
-    let Some(text) = bounded(&outbound.envelope) else { return too_large() };
+pub(super) fn envelope(outbound: &Outbound, with_bearer: bool) -> Result<Response<Body>, Refusal> {
     // the front's statuses come from the code registry; one that HTTP does not know is a bug and must look like one
     let status = StatusCode::from_u16(outbound.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = respond(status, head::ENVELOPE, text);
+    let mut response = respond(status, head::ENVELOPE, bounded(&outbound.envelope)?);
     let headers = response.headers_mut();
     if status == StatusCode::UNAUTHORIZED {
         let challenge = if with_bearer {
@@ -29,15 +27,12 @@ pub(super) fn envelope(outbound: &Outbound, with_bearer: bool) -> Response<Body>
     if let Some(delay_ms) = outbound.retry_after_ms {
         headers.insert(RETRY_AFTER, HeaderValue::from(delay_ms.div_ceil(1_000).max(1)));
     }
-    response
+    Ok(response)
 }
 
 /// A body without its envelope.
-pub(super) fn json(status: StatusCode, body: &Value) -> Response<Body> {
-    match bounded(body) {
-        Some(text) => respond(status, head::JSON, text),
-        None => too_large(),
-    }
+pub(super) fn json(status: StatusCode, body: &Value) -> Result<Response<Body>, Refusal> {
+    Ok(respond(status, head::JSON, bounded(body)?))
 }
 
 pub(super) fn respond(
@@ -53,11 +48,8 @@ pub(super) fn respond(
     response
 }
 
-fn bounded(value: &Value) -> Option<String> {
+fn bounded(value: &Value) -> Result<String, Refusal> {
     let text = value.to_string();
-    (text.len() <= limits::HTTP_RESPONSE_BYTES_MAX).then_some(text)
-}
-
-fn too_large() -> Response<Body> {
-    envelope(&refusal::outbound(Refusal::of(codes::SERVICE_REPLY_TOO_LARGE)), false)
+    let fits = text.len() <= limits::HTTP_RESPONSE_BYTES_MAX;
+    fits.then_some(text).ok_or_else(|| Refusal::of(codes::SERVICE_REPLY_TOO_LARGE))
 }

@@ -86,7 +86,7 @@ const RESULT: &[Parameter] = &[
         "include_terminal_events",
         "include_terminal_events",
         Kind::Flag,
-        "Adds the events of the end.",
+        "Events are not available in this release.",
     ),
 ];
 
@@ -142,7 +142,7 @@ const INVOKED: &[&str] = &[
 const REGISTERED: &[&str] = &["aip.manifest.", "aip.schema."];
 /// Of reading.
 const READ: &[&str] = &["aip.query.", "aip.limit.", "aip.envelope.rule_violated"];
-const ACTION_READ: &[&str] = &["aip.action.", "aip.unsupported.streaming"];
+const ACTION_READ: &[&str] = &["aip.action.", "aip.unsupported.streaming", "aip.unsupported.events"];
 const RECEIPT_READ: &[&str] = &["aip.receipt."];
 
 fn read(

@@ -3,43 +3,28 @@
 
 use aip_bus::{Frame, FrameError, HeaderMap};
 use aip_names::{fold, headers};
-use aip_wire::{MessageType, Refusal, codes};
+use aip_wire::{Refusal, codes};
 use bytes::Bytes;
 
 use crate::edge::peek::Peek;
-use crate::edge::refusal::refuse;
 
-/// What came in the frame.
-#[derive(Debug)]
-pub(super) struct Opened {
-    /// The envelope's bytes.
-    pub envelope: Bytes,
-    /// The type that it claims.
-    pub message_type: Option<MessageType>,
-}
-
-/// Opens a frame. What cannot be read of the envelope is left for the front to refuse.
-pub(super) fn open(subject: &str, headers: &HeaderMap, payload: &Bytes) -> Result<Opened, Refusal> {
+/// The envelope's bytes, whatever they are.
+pub(super) fn envelope(payload: &Bytes) -> Result<Bytes, Refusal> {
     // the reason may repeat what was sent, the code's own words do not
     let frame = Frame::read(payload).map_err(|error| match error {
         FrameError::TooLarge { .. } => Refusal::of(codes::LIMIT_ENVELOPE_BYTES),
         _ => Refusal::of(codes::TRANSPORT_FRAME),
     })?;
-    let envelope = payload.slice_ref(frame.envelope);
-    let peek = Peek::at(&envelope);
-    if let Some(message_type) = &peek.message_type {
-        let token = subject.rsplit('.').next().unwrap_or_default();
-        if fold(message_type) != token {
-            return Err(mismatch("the subject names another message type than the envelope"));
-        }
-        agree(headers, &peek)?;
-    }
-    let message_type = peek.message_type();
-    Ok(Opened { envelope, message_type })
+    Ok(payload.slice_ref(frame.envelope))
 }
 
-/// A header may be left out; one that is there says what the envelope says.
-fn agree(given: &HeaderMap, peek: &Peek) -> Result<(), Refusal> {
+/// Holds subject and headers to the envelope. A header may be left out; one that is there says what the envelope says.
+/// An envelope that cannot be read is left for the front to refuse.
+pub(super) fn agree(subject: &str, given: &HeaderMap, peek: &Peek) -> Result<(), Refusal> {
+    let Some(message_type) = &peek.message_type else { return Ok(()) };
+    if fold(message_type) != subject.rsplit('.').next().unwrap_or_default() {
+        return Err(mismatch("the subject names another message type than the envelope"));
+    }
     for (name, member) in [
         (headers::AIP_VERSION, &peek.aip_version),
         (headers::AIP_MESSAGE_TYPE, &peek.message_type),
@@ -57,7 +42,7 @@ fn agree(given: &HeaderMap, peek: &Peek) -> Result<(), Refusal> {
 }
 
 fn mismatch(why: &str) -> Refusal {
-    refuse(codes::TRANSPORT_HEADERS, why)
+    Refusal::new(codes::TRANSPORT_HEADERS, "", why)
 }
 
 #[cfg(test)]
@@ -68,6 +53,12 @@ mod tests {
 
     const SUBJECT: &str = "aip.v1.aip_local.gateway.v1.aip_core_v1_action";
     const ENVELOPE: &str = r#"{"aip_version":"1.0", "message_type":"aip.core.v1.action","message_id":"msg_1","correlation_id":"corr_1"}"#;
+
+    fn open(subject: &str, headers: &HeaderMap, payload: &Bytes) -> Result<Bytes, Refusal> {
+        let envelope = envelope(payload)?;
+        agree(subject, headers, &Peek::at(&envelope))?;
+        Ok(envelope)
+    }
 
     fn framed(envelope: &str) -> Bytes {
         Bytes::from(format!(
@@ -94,15 +85,11 @@ mod tests {
         ]);
         for given in [&HeaderMap::new(), &all] {
             for payload in [framed(ENVELOPE), Bytes::from_static(ENVELOPE.as_bytes())] {
-                let opened = open(SUBJECT, given, &payload).unwrap();
-                assert_eq!(
-                    (opened.envelope, opened.message_type),
-                    (ENVELOPE.into(), Some(MessageType::Action))
-                );
+                assert_eq!(open(SUBJECT, given, &payload).unwrap(), ENVELOPE);
             }
         }
         // what is no envelope is not the frame's to judge
-        assert_eq!(open(SUBJECT, &all, &framed("[1]")).unwrap().envelope, "[1]");
+        assert_eq!(open(SUBJECT, &all, &framed("[1]")).unwrap(), "[1]");
     }
 
     #[test]

@@ -128,7 +128,9 @@ async fn what_disagrees_with_the_envelope_or_is_no_frame_is_refused() {
     assert_eq!(reply.code(), codes::TRANSPORT_HEADERS.name);
     let mut lying = parcel(envelope());
     lying.headers.insert("AIP-Message-Id", "msg_2");
-    assert_eq!(rig.ask("aip.core.v1.action", lying).await.code(), codes::TRANSPORT_HEADERS.name);
+    let reply = rig.ask("aip.core.v1.action", lying).await;
+    assert_eq!(reply.code(), codes::TRANSPORT_HEADERS.name);
+    assert_eq!(reply.envelope["in_response_to"], "msg_1");
     let mut broken = parcel(envelope());
     broken.payload = "{\"envelope\":".into();
     let reply = rig.ask("aip.core.v1.action", broken).await;
@@ -153,9 +155,9 @@ async fn a_message_that_wants_no_answer_is_handled_and_counted() {
     let text = exposition.render();
     for line in [
         r#"aip_edge_requests_total{edge="nats",message_type="aip.core.v1.action",code="ok"} 1"#,
-        r#"aip_edge_requests_total{edge="nats",message_type="none",code="aip.transport.headers_mismatch"} 1"#,
+        r#"aip_edge_requests_total{edge="nats",message_type="aip.core.v1.action",code="aip.transport.headers_mismatch"} 1"#,
         r#"aip_edge_requests_running{edge="nats"} 0"#,
-        r#"aip_edge_request_seconds_count{edge="nats",message_type="aip.core.v1.action"} 1"#,
+        r#"aip_edge_request_seconds_count{edge="nats",message_type="aip.core.v1.action"} 2"#,
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
