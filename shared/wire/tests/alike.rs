@@ -172,7 +172,7 @@ fn apply(envelope: &mut Value, change: &Change) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn types_and_schema_agree(seed in any::<Index>(), changes in prop::collection::vec(change(), 0..4)) {
