@@ -16,10 +16,11 @@ use aip_wire::{Action, ActionId, ActionResult, Refusal, codes};
 
 use crate::catalog::{Offer, Place};
 use crate::errors;
-use crate::gateway::{Gateway, Stop};
+use crate::gateway::Gateway;
 use crate::machine::action::Pinned;
 use crate::machine::manifest::{self, Row};
 use crate::machine::{ActionState, Admit, Answer, Collision, Command, ReplayClaim, Reservation, State, keys};
+use crate::road::Stop;
 use crate::wait::Waiter;
 
 /// The end of an action, as its sender is told.

@@ -75,3 +75,87 @@ fn garbage(why: &str) -> Outcome {
     tracing::warn!(why, "a worker answered something that is no result");
     Outcome::Lost(Lost::Garbage)
 }
+
+#[cfg(test)]
+mod tests {
+    use aip_wire::{Ack, AckStatus, ActionId, Timestamp, TransportMessage};
+    use serde_json::json;
+
+    use super::*;
+
+    fn offer() -> Offer {
+        let capability = json!({
+            "id": "cap:a", "name": "a", "kind": "tool", "input_schema": {}, "output_schema": {"type": "object"},
+        });
+        Offer::new(serde_json::from_value(capability).unwrap(), "hash".into()).unwrap()
+    }
+
+    fn action() -> Action {
+        serde_json::from_value(json!({"id": "act_1", "capability_id": "cap:a", "input": {}})).unwrap()
+    }
+
+    fn told(body: impl Into<MessageBody>, change: impl FnOnce(&mut Envelope)) -> Outcome {
+        let request = Envelope::new(action(), Timestamp::now());
+        let mut answer = Envelope::reply_to(&request, body, Timestamp::now());
+        change(&mut answer);
+        let frame = TransportMessage { envelope: serde_json::to_value(answer).unwrap(), metadata: None };
+        read(&serde_json::to_vec(&frame).unwrap(), &request, &action(), &offer())
+    }
+
+    fn completed() -> ActionResult {
+        ActionResult::completed(ActionId::opaque("act_1"), json!({}))
+    }
+
+    #[test]
+    fn a_result_of_this_action_is_taken_and_its_receipt_is_not() {
+        let mut result = completed();
+        result.receipt = serde_json::from_value(json!({"id": "rcpt_1", "hash": "forged"})).unwrap();
+        assert_eq!(told(result, |_| {}), Outcome::Answered(Box::new(completed())));
+        // a worker may leave out what it answers
+        assert_eq!(
+            told(completed(), |answer| answer.in_response_to = None),
+            Outcome::Answered(Box::new(completed()))
+        );
+    }
+
+    #[test]
+    fn everything_else_is_no_result() {
+        let garbage = Outcome::Lost(Lost::Garbage);
+        let other = ActionResult { action_id: ActionId::opaque("act_2"), ..completed() };
+        assert_eq!(told(other, |_| {}), garbage);
+        for status in [
+            ActionResultStatus::Cancelled,
+            ActionResultStatus::PendingApproval,
+            ActionResultStatus::RequiresHuman,
+        ] {
+            assert_eq!(told(ActionResult { status, ..completed() }, |_| {}), garbage);
+        }
+        let error = ProtocolError::of(codes::WORKER_FAILED, "no");
+        assert_eq!(told(ActionResult { error: Some(error), ..completed() }, |_| {}), garbage);
+        let another = aip_wire::MessageId::generate();
+        assert_eq!(told(completed(), |answer| answer.in_response_to = Some(another.into())), garbage);
+        let ack = Ack {
+            action_id: ActionId::opaque("act_1"),
+            status: AckStatus::Accepted,
+            reason: None,
+            retry_after_ms: None,
+            queue: None,
+        };
+        assert_eq!(told(ack, |_| {}), garbage);
+        let nameless = ProtocolError { code: String::new(), ..ProtocolError::of(codes::WORKER_FAILED, "no") };
+        assert_eq!(told(aip_wire::ErrorBody { error: nameless }, |_| {}), garbage);
+        assert!(matches!(
+            told(ActionResult { output: None, ..completed() }, |_| {}),
+            Outcome::BadOutput { .. }
+        ));
+    }
+
+    #[test]
+    fn an_error_says_whether_another_attempt_makes_sense() {
+        let busy = ProtocolError::of(codes::WORKER_UNAVAILABLE, "not now");
+        let later = Outcome::NotDone(NotDone::Refused(busy.code.clone()));
+        assert_eq!(told(aip_wire::ErrorBody { error: busy.clone() }, |_| {}), later);
+        let uncertain = ProtocolError { details: Some(json!({"uncertain_outcome": true})), ..busy };
+        assert!(matches!(told(aip_wire::ErrorBody { error: uncertain }, |_| {}), Outcome::Rejected(_)));
+    }
+}

@@ -44,7 +44,11 @@ pub struct Place<'a> {
 // === impl Offer ===
 
 impl Offer {
-    fn new(capability: Capability, contract_hash: String) -> Result<Offer, Refusal> {
+    /// Heavy: never call it on an async worker.
+    ///
+    /// # Errors
+    /// `aip.schema.*` and `aip.limit.schema_*`, with the place inside the capability.
+    pub fn new(capability: Capability, contract_hash: String) -> Result<Offer, Refusal> {
         let below = |member: &str, refusal: Refusal| {
             let path = format!("/{member}{}", refusal.path);
             Refusal { path, ..refusal }

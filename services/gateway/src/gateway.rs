@@ -1,26 +1,19 @@
-//! The gateway behind its doors: one message in, one reply out, the same road whichever door it came through.
-//!
-//! The order is fixed (11.3): the wire's rules, who sent it, then what it asks. Whatever a signed message leads to, its
-//! id is claimed in the ledger before it is answered.
+//! The gateway behind its doors: what it is made of, and the face that the doors see. Only the wire's rules are judged
+//! here; what passes them goes its way in `road`.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 
-use aip_admission::{Authentic, Authenticator, Valid};
+use aip_admission::Authenticator;
 use aip_bus::Bus;
 use aip_crypto::SigningKey;
-use aip_kernel::Millis;
 use aip_ledger::{Ledger, Readiness};
 use aip_names::TrustDomain;
 use aip_wire::trusted::PrincipalRef;
 use aip_wire::validate::{self, Checked};
-use aip_wire::{
-    AIP_VERSION, ActionId, ErrorCategory, MessageBody, MessageId, MessageType, Refusal, Timestamp, codes,
-    read,
-};
+use aip_wire::{AIP_VERSION, ActionId, MessageBody, MessageId, MessageType, Refusal, Timestamp, codes, read};
 
 use crate::catalog::Catalog;
 use crate::clock;
@@ -28,9 +21,8 @@ use crate::dispatch::Dispatcher;
 use crate::edge::Front;
 use crate::errors;
 use crate::front::{Inbound, Outbound};
-use crate::machine::{Answer, Command, GatewayMachine, Note, Refused, ReplayClaim};
-use crate::reply::{Asked, Voice};
-use crate::served;
+use crate::machine::{Answer, Command, GatewayMachine};
+use crate::reply::Voice;
 
 /// A running gateway. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -63,27 +55,6 @@ pub enum GatewayError {
     Principal(#[from] aip_wire::IdError),
     #[error("the directory is of {directory}, the gateway of {gateway}")]
     TrustDomain { directory: String, gateway: String },
-}
-
-/// Why a message came to no answer.
-pub(crate) struct Stop {
-    refusal: Refusal,
-    /// The ledger knows already, or can't be told.
-    noted: bool,
-}
-
-// === impl Stop ===
-
-impl Stop {
-    pub fn noted(refusal: Refusal) -> Stop {
-        Stop { refusal, noted: true }
-    }
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Stop {
-        Stop { refusal, noted: false }
-    }
 }
 
 // === impl Gateway ===
@@ -167,109 +138,6 @@ impl Gateway {
         self.ledger().failed().await
     }
 
-    async fn checked(&self, checked: Checked, bearer: Option<SecretString>, received: &Bytes) -> Outbound {
-        let now = clock::now_ms();
-        let valid = Valid::from(checked);
-        let authentic = match self.authenticator().authenticate(valid, bearer.as_ref(), now).await {
-            Ok(authentic) => authentic,
-            Err(refusal) => {
-                tracing::info!(code = refusal.code.name, "a request was not authenticated");
-                return self.voice().refuse_stranger(received, refusal);
-            }
-        };
-        let asked = Asked::of(&authentic);
-        let about = About::of(&authentic);
-        match self.respond(&asked, authentic, now).await {
-            Ok(outbound) => outbound,
-            Err(stop) => {
-                let refusal = self.note_refusal(&asked, about, stop).await;
-                tracing::info!(code = refusal.code.name, sender = %asked.sender.id, "a message was refused");
-                self.voice().refuse(&asked, refusal)
-            }
-        }
-    }
-
-    async fn respond(&self, asked: &Asked, authentic: Authentic, now: Millis) -> Result<Outbound, Stop> {
-        let envelope = authentic.envelope();
-        if let Some(code) = served::refused_with(envelope.message_type) {
-            return Err(Refusal::new(code, "/message_type", code.meaning).into());
-        }
-        let is_action = envelope.message_type == MessageType::Action;
-        if envelope.session_id.is_some() && !is_action {
-            let code = codes::UNSUPPORTED_SESSION;
-            return Err(Refusal::new(code, "/session_id", code.meaning).into());
-        }
-        if is_action {
-            let id = match &envelope.body {
-                MessageBody::Action(action) => action.id.clone(),
-                _ => return Err(Refusal::of(codes::ENVELOPE_TYPE_MISMATCH).into()),
-            };
-            let ended = self.act(authentic, now).await?;
-            let body = MessageBody::from(ended.result);
-            return Ok(match ended.cached {
-                true => self.voice().answer_cached(asked, &id, body),
-                false => self.voice().answer(asked, body),
-            });
-        }
-        if let MessageBody::Manifest(manifest) = &envelope.body {
-            let registration = self.register(&authentic, manifest).await?;
-            return Ok(self.voice().answer(asked, self.registered(manifest, &registration)));
-        }
-        // a read leaves no record of its own
-        self.note(asked, None).await.map_err(Stop::noted)?;
-        let body = self.read(authentic.caller(), &envelope.body, now).await.map_err(Stop::noted)?;
-        Ok(self.voice().answer(asked, body))
-    }
-
-    /// The worker's own manifest back, with what became of it.
-    fn registered(
-        &self,
-        manifest: &aip_wire::Manifest,
-        registration: &crate::register::Registration,
-    ) -> MessageBody {
-        let mut answer = manifest.clone();
-        answer.extensions = Some(json!({
-            "aip.registration": {"added": registration.added, "withdrawn": registration.withdrawn},
-        }));
-        answer.into()
-    }
-
-    /// Notes a refusal where it has to be: of a signed message always, of any other when it is a denial.
-    async fn note_refusal(&self, asked: &Asked, about: About, stop: Stop) -> Refusal {
-        let Stop { refusal, noted } = stop;
-        let denial = matches!(refusal.code.category, ErrorCategory::Policy);
-        if noted || !(asked.is_signed() || denial) {
-            return refusal;
-        }
-        let refused = Refused {
-            code: refusal.code.name.to_owned(),
-            action_id: about.action_id,
-            capability_id: about.capability_id,
-        };
-        match self.note(asked, Some(refused)).await {
-            Ok(()) => refusal,
-            Err(instead) => instead,
-        }
-    }
-
-    /// Notes a message that leads to no other record. One that a token authenticated is noted only when it was refused.
-    async fn note(&self, asked: &Asked, refused: Option<Refused>) -> Result<(), Refusal> {
-        if !asked.is_signed() && refused.is_none() {
-            return Ok(());
-        }
-        let claim = asked.replay.as_ref();
-        let note = Note {
-            actor: asked.sender.clone(),
-            message_id: asked.message_id.clone(),
-            claim: claim.map(|claim| ReplayClaim { name: claim.name.clone(), until: claim.expires_at_ms }),
-            refused,
-        };
-        match self.decide(Command::Note(Box::new(note))).await? {
-            Answer::Refused(refusal) => Err(Refusal::of(errors::of_refusal(refusal))),
-            _ => Ok(()),
-        }
-    }
-
     pub(crate) async fn decide(&self, command: Command) -> Result<Answer, Refusal> {
         self.ledger().decide(command).await.map_err(|error| errors::of_ledger(&error))
     }
@@ -317,29 +185,6 @@ impl Front for Gateway {
         match self.readiness() {
             Readiness::Ready => None,
             Readiness::NotReady { reason } => Some(reason),
-        }
-    }
-}
-
-/// What a refused message was about, by ids.
-#[derive(Default)]
-struct About {
-    action_id: Option<String>,
-    capability_id: Option<String>,
-}
-
-// === impl About ===
-
-impl About {
-    fn of(authentic: &Authentic) -> About {
-        // an id is noted only at a length that an id has
-        let short = |id: &str| (id.len() <= aip_names::limits::ID_BYTES_MAX).then(|| id.to_owned());
-        match &authentic.envelope().body {
-            MessageBody::Action(action) => About {
-                action_id: short(action.id.as_str()),
-                capability_id: short(action.capability_id.as_str()),
-            },
-            _ => About::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The gateway: where messages of a trust domain come in, are judged, become durable and find their workers.
 //!
-//! The road of a message, in the order of the files: a door in [`edge`] hands it to [`gateway`], which reads and
-//! authenticates it; `admit` takes an action through admission into [`machine`], the pure state that all replicas agree
+//! The road of a message, in the order of the files: a door in [`edge`] hands it to [`gateway`]; `road`
+//! authenticates it and sends it its way; `admit` takes an action through admission into [`machine`], the pure state that all replicas agree
 //! on; `dispatch` sends it to its worker and `answer` reads what comes back; `wait` wakes whoever waits; `reply` speaks.
 //! `register` is the road of a worker's manifest, `query` and `discover` are reads.
 
@@ -21,6 +21,7 @@ mod query;
 mod redact;
 mod register;
 mod reply;
+mod road;
 pub mod run;
 mod served;
 mod wait;

@@ -73,3 +73,69 @@ fn cut(mut text: String) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use aip_wire::codes;
+    use serde_json::json;
+
+    use super::*;
+
+    fn offer(redaction_required: bool) -> Offer {
+        let marked = json!({"properties": {"card": {"x-aip-redact": true}}});
+        let capability = json!({
+            "id": "cap:a", "name": "a", "kind": "tool", "input_schema": marked, "output_schema": marked,
+            "contract": {
+                "side_effects": ["write"],
+                "idempotency": {
+                    "requirement": "optional", "collision_behavior": "reject_conflict", "key_scope": "principal",
+                },
+                "execution": {
+                    "supports_sync": true, "supports_async": false, "supports_streaming": false,
+                    "supports_cancel": false, "supports_retry": false, "expected_completion": "sync",
+                    "retry_safety": "unsafe",
+                },
+                "data": {
+                    "sensitivity": "internal", "contains_pii": false, "redaction_required": redaction_required,
+                },
+            },
+        });
+        Offer::new(serde_json::from_value(capability).unwrap(), "hash".into()).unwrap()
+    }
+
+    fn told(details: Value, redaction_required: bool) -> Value {
+        let failed =
+            ProtocolError { details: Some(details), ..ProtocolError::of(codes::WORKER_FAILED, "no") };
+        error(failed, &offer(redaction_required)).details.unwrap()
+    }
+
+    #[test]
+    fn marks_hold_at_the_top_and_where_input_or_output_is_repeated() {
+        let details =
+            json!({"card": "1", "seat": 2, "input": {"card": "1", "seat": 2}, "output": {"card": "1"}});
+        let expected = json!({
+            "card": "[redacted]", "seat": 2, "input": {"card": "[redacted]", "seat": 2},
+            "output": {"card": "[redacted]"},
+        });
+        assert_eq!(told(details, false), expected);
+    }
+
+    #[test]
+    fn where_redaction_is_required_only_facts_stay() {
+        let details = json!({
+            "uncertain_outcome": true, "provider_operation": "op-1", "remote_status": {"body": "1"}, "seat": 2,
+        });
+        let expected = json!({
+            "uncertain_outcome": true, "provider_operation": "op-1", "remote_status": {"body": "[redacted]"},
+            "seat": "[redacted]",
+        });
+        assert_eq!(told(details, true), expected);
+        assert_eq!(told(json!(["1"]), true), json!(["[redacted]"]));
+    }
+
+    #[test]
+    fn a_text_has_a_length() {
+        let long = ProtocolError::of(codes::WORKER_FAILED, "é".repeat(REFUSAL_TEXT_BYTES_MAX));
+        assert!(error(long, &offer(false)).message.len() <= REFUSAL_TEXT_BYTES_MAX + '…'.len_utf8());
+    }
+}

@@ -12,8 +12,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::errors;
-use crate::gateway::{Gateway, Stop};
+use crate::gateway::Gateway;
 use crate::machine::{Answer, Command, RegisterManifest, ReplayClaim, keys};
+use crate::road::Stop;
 
 /// The manifest extension in which a worker says where it is reached and what stands behind its contracts.
 pub const WORKER_EXTENSION: &str = "aip.worker";

@@ -27,11 +27,32 @@ pub fn refused_with(message_type: MessageType) -> Option<&'static Code> {
         ActionEventsRequest | EventStreamRequest => Some(codes::UNSUPPORTED_EVENTS),
         AuditQueryRequest => Some(codes::UNSUPPORTED_AUDIT_QUERY),
         // answers, which nobody asked for
-        HandshakeResponse | Ack | StreamChunk | ActionResult | Error | HeartbeatAck | ActionStatus
-        | ActionList | ActionEvents | ApprovalRecordView | ApprovalList | CallbackDeliveryRecord
-        | CallbackDeliveryList | SessionView | SessionList | SessionResume | DelegationResult
-        | TransactionResult | TransactionView | EventStream | ReceiptChain | AuditEvent | AuditQueryResult
-        | ResourceList | ResourceReadResult | BatchSettlement => Some(codes::ENVELOPE_NOT_SERVED),
+        HandshakeResponse
+        | Ack
+        | StreamChunk
+        | ActionResult
+        | Error
+        | HeartbeatAck
+        | ActionStatus
+        | ActionList
+        | ActionEvents
+        | ApprovalRecordView
+        | ApprovalList
+        | CallbackDeliveryRecord
+        | CallbackDeliveryList
+        | SessionView
+        | SessionList
+        | SessionResume
+        | DelegationResult
+        | TransactionResult
+        | TransactionView
+        | EventStream
+        | ReceiptChain
+        | AuditEvent
+        | AuditQueryResult
+        | ResourceList
+        | ResourceReadResult
+        | BatchSettlement => Some(codes::ENVELOPE_NOT_SERVED),
     }
 }
 

@@ -7,6 +7,8 @@ mod actions;
 mod manifests;
 #[path = "road/reads.rs"]
 mod reads;
+#[path = "road/restart.rs"]
+mod restart;
 #[path = "road/signed.rs"]
 mod signed;
 #[path = "road/workers.rs"]

@@ -12,7 +12,7 @@ use aip_gateway::front::{Inbound, Outbound, Via};
 use aip_gateway::{Gateway, Parts};
 use aip_ledger::Readiness;
 use aip_names::{Identity, Service, Subject, Version};
-use aip_testkit::{TestNats, wait_for};
+use aip_testkit::{TestNats, wait_for, wait_for_some};
 use aip_wire::read::Bounds;
 use aip_wire::trusted::{METADATA_KEY, TrustedContext};
 use aip_wire::{
@@ -29,7 +29,7 @@ pub const SERVICE: &str = "sandbox-restaurant";
 
 pub struct World {
     /// Stopped when the world ends.
-    _nats: TestNats,
+    _nats: Arc<TestNats>,
     pub gateway: Gateway,
     pub worker_key: SigningKey,
     pub client_key: SigningKey,
@@ -176,6 +176,29 @@ pub fn result_code(reply: &Outbound) -> &str {
     reply.envelope["body"]["action_result"]["error"]["code"].as_str().unwrap_or("no error")
 }
 
+pub async fn connect(nats: &TestNats, identity: Identity) -> Bus {
+    let (seed_file, name) = (nats.seed_file(&identity), identity.to_string());
+    let bus = Bus::connect(Settings { url: nats.url(), seed_file, identity, name }).await.unwrap();
+    bus.ready(Duration::from_secs(10)).await.unwrap();
+    bus
+}
+
+pub async fn serve_on(bus: &Bus) -> (Arc<Worker>, Serving) {
+    let worker = Arc::new(Worker::default());
+    let action = aip_names::MessageType::new(MessageType::Action.as_str()).unwrap();
+    let service = Service::new(SERVICE).unwrap();
+    let subject = Subject::message(&TestNats::trust_domain(), &service, Version::V1, &action);
+    let registration = Registration {
+        service,
+        version: "0.1.0".to_owned(),
+        description: "does as it is told".to_owned(),
+        endpoints: vec![("action".to_owned(), subject.to_string())],
+        running_max: 64,
+    };
+    let serving = serve(bus, registration, Arc::clone(&worker)).await.unwrap();
+    (worker, serving)
+}
+
 impl World {
     /// With `cap:test:say` registered: a mutation that may not be repeated.
     pub async fn new() -> World {
@@ -185,32 +208,29 @@ impl World {
     }
 
     pub async fn empty() -> World {
-        let nats = TestNats::start().await;
-        let connect = |identity: Identity, name: &str| Settings {
-            url: nats.url(),
-            seed_file: nats.seed_file(&identity),
-            identity,
-            name: name.to_owned(),
+        World::on(Arc::new(TestNats::start().await)).await
+    }
+
+    /// A gateway on this server, with the store that an earlier one left there.
+    pub async fn on(nats: Arc<TestNats>) -> World {
+        let gateway_bus = connect(&nats, Identity::Gateway).await;
+        let bus = connect(&nats, TestNats::worker("restaurant")).await;
+        let config = aip_ledger::Config {
+            trust_domain: TestNats::trust_domain(),
+            service: Service::gateway(),
+            shard: 0,
+            replica: "gateway-0".to_owned(),
+            data_dir: nats.scratch().join("gateway-0"),
+            stream_replicas: 1,
         };
-        let gateway_bus = Bus::connect(connect(Identity::Gateway, "gateway-0")).await.unwrap();
-        let bus = Bus::connect(connect(TestNats::worker("restaurant"), "worker")).await.unwrap();
-        gateway_bus.ready(Duration::from_secs(10)).await.unwrap();
-        bus.ready(Duration::from_secs(10)).await.unwrap();
-        let gateway = Gateway::open(Parts {
-            bus: gateway_bus,
-            authenticator: Arc::new(Authenticator::new(Arc::new(directory())).unwrap()),
-            key: key(9),
-            ledger: aip_ledger::Config {
-                trust_domain: TestNats::trust_domain(),
-                service: Service::gateway(),
-                shard: 0,
-                replica: "gateway-0".to_owned(),
-                data_dir: nats.scratch().join("gateway-0"),
-                stream_replicas: 1,
-            },
+        // the store's lock goes with the last handle of the gateway before
+        let gateway = wait_for_some("the store to be free", Duration::from_secs(20), || async {
+            let authenticator = Arc::new(Authenticator::new(Arc::new(directory())).unwrap());
+            let (bus, ledger) = (gateway_bus.clone(), config.clone());
+            Gateway::open(Parts { bus, authenticator, key: key(9), ledger }).ok()
         })
-        .unwrap();
-        wait_for("the gateway to be ready", Duration::from_secs(10), || async {
+        .await;
+        wait_for("the gateway to be ready", Duration::from_secs(20), || async {
             gateway.readiness() == Readiness::Ready
         })
         .await;
@@ -218,19 +238,7 @@ impl World {
     }
 
     pub async fn serve(&self) -> (Arc<Worker>, Serving) {
-        let worker = Arc::new(Worker::default());
-        let action = aip_names::MessageType::new(MessageType::Action.as_str()).unwrap();
-        let service = Service::new(SERVICE).unwrap();
-        let subject = Subject::message(&TestNats::trust_domain(), &service, Version::V1, &action);
-        let registration = Registration {
-            service,
-            version: "0.1.0".to_owned(),
-            description: "does as it is told".to_owned(),
-            endpoints: vec![("action".to_owned(), subject.to_string())],
-            running_max: 64,
-        };
-        let serving = serve(&self.bus, registration, Arc::clone(&worker)).await.unwrap();
-        (worker, serving)
+        serve_on(&self.bus).await
     }
 
     pub async fn register(&self, manifest: Value) -> Outbound {

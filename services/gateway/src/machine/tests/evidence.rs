@@ -24,9 +24,10 @@ const ADMISSION: [ReceiptType; 3] =
 fn every_end_has_its_receipts_and_the_chain_verifies() {
     let executed = [ReceiptType::ToolExecuted, ReceiptType::ResultReturned];
     let returned = [ReceiptType::ResultReturned];
-    let stories: [(Outcome, &[ReceiptType]); 4] = [
+    let stories: [(Outcome, &[ReceiptType]); 5] = [
         (Outcome::Answered(Box::new(completed("act_1"))), &executed),
         (Outcome::Answered(Box::new(failed("act_1", worker_error()))), &executed),
+        (Outcome::Rejected(Box::new(worker_error())), &returned),
         (Outcome::Lost(Lost::NoAnswer), &returned),
         (Outcome::BadOutput { path: "".into() }, &executed),
     ];
