@@ -61,8 +61,7 @@ async fn a_process_ends_with_its_handle() {
 
 #[tokio::test]
 async fn waiting_in_vain_panics_with_what_it_waited_for() {
-    let hanging =
-        tokio::spawn(wait_for("the impossible", Duration::from_millis(50), || std::future::pending()));
+    let hanging = tokio::spawn(wait_for("the impossible", Duration::from_millis(50), std::future::pending));
     let never = tokio::spawn(wait_for("the unlikely", Duration::from_millis(50), || async { false }));
     for (waiting, what) in [(hanging, "the impossible"), (never, "the unlikely")] {
         let panic = waiting.await.unwrap_err().into_panic();
