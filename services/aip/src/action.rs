@@ -13,6 +13,8 @@ use crate::profile::Options;
 
 /// Standard input, as an input's name.
 const STDIN: &str = "-";
+/// Nothing is known of the outcome: a program must not take it for a no.
+const EXIT_UNKNOWN: u8 = 3;
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
@@ -129,16 +131,17 @@ fn told(error: &ClientError, json: bool) -> Failure {
         failure = failure.code(protocol.code.clone());
     }
     match error {
-        ClientError::Unknown { action_id, .. } => failure
-            .unknown()
-            .hint(format!("ask with `aip action status {action_id}`, or send it again with --action-id {action_id}")),
+        ClientError::Unknown { action_id, .. } => failure.exit(EXIT_UNKNOWN).hint(format!(
+            "ask with `aip action status {action_id}`, or send it again with --action-id {action_id}"
+        )),
         ClientError::Unreachable { .. } => failure.hint("`aip doctor` says what is wrong"),
         _ => failure,
     }
 }
 
 fn parse_id(text: &str) -> Result<ActionId, Failure> {
-    text.parse().map_err(|_| Failure::new(format!("{text} is not an action's id")).hint("ids begin with act_"))
+    ActionId::parse(text)
+        .map_err(|_| Failure::new(format!("{text} is not an action's id")).hint("ids begin with act_"))
 }
 
 fn read_input(input: &str) -> Result<Value, Failure> {

@@ -1,14 +1,15 @@
 //! `aip dev`: all of the system on one machine, in one folder, with no container. Starts nats-server, the gateway and
-//! the sandbox as processes of their own, says where things are, stops them in order on Ctrl-C and finds everything
-//! again on the next start. It knows processes and files, nothing of the protocol.
+//! the sandbox as processes of their own, says where things are, starts again what ends by itself, stops them in order
+//! on Ctrl-C and finds everything again on the next start. It knows processes and files, nothing of the protocol.
 
 mod children;
 mod layout;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aip_names::{TrustDomain, User};
 use aip_natsd::{Server, Settings};
@@ -19,6 +20,8 @@ use children::{Child, Children};
 use layout::Layout;
 
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
+const RESTART_WINDOW: Duration = Duration::from_secs(60);
+const RESTARTS_MAX: usize = 20;
 const POLL: Duration = Duration::from_millis(100);
 
 #[derive(ClapArgs, Debug)]
@@ -56,18 +59,61 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
         }
     }
     layout.say(&server);
-    let ended = tokio::select! {
-        () = &mut stop => None,
-        () = server.ended() => Some(format!("nats-server ended; its log is {}", server.log_file().display())),
-        Child { name, log } = children.ended() => Some(format!("{name} ended; its log is {}", log.display())),
-    };
+    let gave_up = supervise(&layout, &mut server, &mut children, &mut stop).await;
     eprintln!("stopping …");
     children.stop().await;
-    // It may be the one that ended.
+    // It may be what ended.
     let _ = server.stop().await;
-    match ended {
+    match gave_up {
         None => Ok(ExitCode::SUCCESS),
-        Some(what) => Err(Failure::new(what).hint("everything is kept: start `aip dev` again")),
+        Some(failure) => Err(failure.hint("everything is kept: start `aip dev` again")),
+    }
+}
+
+/// Starts again what ends by itself, until told to stop (`None`) or until it ends too often.
+async fn supervise(
+    layout: &Layout,
+    server: &mut Server,
+    children: &mut Children,
+    stop: &mut (impl Future<Output = ()> + Unpin),
+) -> Option<Failure> {
+    let mut restarts = Restarts::default();
+    loop {
+        let (name, log) = tokio::select! {
+            () = &mut *stop => return None,
+            () = server.ended() => ("nats-server".to_owned(), server.log_file()),
+            Child { name, log } = children.ended() => (name, log),
+        };
+        eprintln!("{name} ended; starting it again (its log is {})", log.display());
+        if !restarts.allowed() {
+            return Some(Failure::new(format!("{name} ends again and again; its log is {}", log.display())));
+        }
+        let restarted = match name.as_str() {
+            "nats-server" => {
+                server.restart().await.map_err(|error| because("can't start nats-server again", &error))
+            }
+            _ => children.restart(layout, &name).await,
+        };
+        if let Err(failure) = restarted {
+            return Some(failure);
+        }
+    }
+}
+
+/// How often something may end by itself: a bound, so that what can't run is not started for ever.
+#[derive(Default)]
+struct Restarts {
+    recent: VecDeque<Instant>,
+}
+
+// === impl Restarts ===
+
+impl Restarts {
+    fn allowed(&mut self) -> bool {
+        let now = Instant::now();
+        self.recent.retain(|at| now.duration_since(*at) < RESTART_WINDOW);
+        self.recent.push_back(now);
+        self.recent.len() <= RESTARTS_MAX
     }
 }
 
@@ -75,7 +121,8 @@ async fn start_nats(layout: &Layout, port: u16) -> Result<Server, Failure> {
     let users = vec![
         User::gateway(),
         User::admin(),
-        User::worker("sandbox", &aip_sandbox::SERVICES).map_err(|error| because("a worker's name", &error))?,
+        User::worker("sandbox", &aip_sandbox::SERVICES)
+            .map_err(|error| because("a worker's name", &error))?,
         User::worker("python", &["python"]).map_err(|error| because("a worker's name", &error))?,
         User::client("dev").map_err(|error| because("a client's name", &error))?,
     ];

@@ -81,7 +81,9 @@ fn schemas() -> Finding {
 
 async fn server() -> Finding {
     match aip_natsd::find().await {
-        Ok(binary) => Finding::good("nats-server", format!("{} at {}", binary.version, binary.path.display())),
+        Ok(binary) => {
+            Finding::good("nats-server", format!("{} at {}", binary.version, binary.path.display()))
+        }
         Err(error) => Finding::bad(
             "nats-server",
             error.to_string(),
@@ -101,7 +103,9 @@ async fn gateway(profile: &Profile) -> Finding {
         Ok::<_, reqwest::Error>((response.status(), response.text().await?))
     };
     match answered.await {
-        Err(error) => Finding::bad("gateway", format!("{url}: {error}"), "start it: `aip dev`, or `aip gateway`"),
+        Err(error) => {
+            Finding::bad("gateway", format!("{url}: {error}"), "start it: `aip dev`, or `aip gateway`")
+        }
         Ok((status, _)) if status.is_success() => Finding::good("gateway", format!("{} is ready", http.url)),
         Ok((_, text)) => {
             let reason = serde_json::from_str::<Value>(&text)
@@ -127,7 +131,9 @@ async fn road(options: &Options, via: Via) -> Finding {
         client.manifest(ManifestRequest::default()).await.map_err(|error| error.to_string())
     };
     match tokio::time::timeout(TIMEOUT, asked).await {
-        Ok(Ok(manifest)) => Finding::good(part, format!("{} capabilities can be called", manifest.capabilities.len())),
+        Ok(Ok(manifest)) => {
+            Finding::good(part, format!("{} capabilities can be called", manifest.capabilities.len()))
+        }
         Ok(Err(error)) => Finding::bad(part, error, "see above; keys and addresses are in the profile"),
         Err(_) => Finding::bad(part, "no answer", "see above"),
     }

@@ -50,7 +50,8 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
             show(&file, &key, json)
         }
         Command::Show { file, json } => {
-            let key = SigningKey::load(&file).map_err(|error| because("can't read the key", &error).json(json))?;
+            let key =
+                SigningKey::load(&file).map_err(|error| because("can't read the key", &error).json(json))?;
             show(&file, &key, json)
         }
         Command::ApiKey { file, json } => {
@@ -58,7 +59,10 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
             if json {
                 output::print_json(&json!({"file": file, "sha256": digest}))?;
             } else {
-                println!("{}: an API key\n  sha256 = \"{digest}\"   (goes into the directory)", file.display());
+                println!(
+                    "{}: an API key\n  sha256 = \"{digest}\"   (goes into the directory)",
+                    file.display()
+                );
             }
             Ok(ExitCode::SUCCESS)
         }

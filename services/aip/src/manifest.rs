@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use aip_wire::{ManifestFilter, ManifestRequest};
+use aip_wire::{CapabilityId, ManifestFilter, ManifestRequest};
 use clap::Args as ClapArgs;
 
 use crate::output::{self, Failure, because};
@@ -20,19 +20,24 @@ pub struct Args {
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let json = args.options.json;
     let client = args.options.client().await?;
-    let filter = (!args.capabilities.is_empty()).then(|| ManifestFilter {
-        capability_ids: args.capabilities.iter().cloned().map(Into::into).collect(),
-        ..ManifestFilter::default()
-    });
+    let ids: Result<Vec<_>, _> = args.capabilities.into_iter().map(CapabilityId::parse).collect();
+    let capability_ids = ids.map_err(|error| because("a capability's id", &error).json(json))?;
+    let filter = (!capability_ids.is_empty())
+        .then(|| ManifestFilter { capability_ids, ..ManifestFilter::default() });
     let request = ManifestRequest { filter, ..ManifestRequest::default() };
-    let manifest = client.manifest(request).await.map_err(|error| because("no manifest", &error).json(json))?;
+    let manifest =
+        client.manifest(request).await.map_err(|error| because("no manifest", &error).json(json))?;
     if json {
         output::print_json(&manifest)?;
         return Ok(ExitCode::SUCCESS);
     }
     println!("{} offers {} capabilities", manifest.agent.id, manifest.capabilities.len());
     for capability in &manifest.capabilities {
-        println!("  {:<36} {}", capability.id.to_string(), capability.description.as_deref().unwrap_or(&capability.name));
+        println!(
+            "  {:<36} {}",
+            capability.id.to_string(),
+            capability.description.as_deref().unwrap_or(&capability.name)
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

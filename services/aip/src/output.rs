@@ -42,10 +42,10 @@ impl Failure {
         self
     }
 
-    /// Nothing is known of the outcome: a program must not take it for a no.
+    /// What the process says to whoever started it.
     #[must_use]
-    pub fn unknown(mut self) -> Failure {
-        self.exit = 3;
+    pub fn exit(mut self, code: u8) -> Failure {
+        self.exit = code;
         self
     }
 }

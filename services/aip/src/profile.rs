@@ -78,7 +78,12 @@ pub struct Options {
 // === impl Profile ===
 
 impl Profile {
-    pub fn new(trust_domain: &TrustDomain, principal: PrincipalId, kind: PrincipalKind, key: PathBuf) -> Profile {
+    pub fn new(
+        trust_domain: &TrustDomain,
+        principal: PrincipalId,
+        kind: PrincipalKind,
+        key: PathBuf,
+    ) -> Profile {
         Profile {
             trust_domain: trust_domain.to_string(),
             principal,
@@ -115,7 +120,9 @@ impl Profile {
         let key = SigningKey::load(&key)
             .map_err(|error| because(&format!("can't use the key {}", key.display()), &error))?;
         let gateway = match &self.gateway_did {
-            Some(did) => Some(did.parse::<Did>().map_err(|error| because("the profile's gateway_did", &error))?),
+            Some(did) => {
+                Some(did.parse::<Did>().map_err(|error| because("the profile's gateway_did", &error))?)
+            }
             None => None,
         };
         let mut principal = Principal::new(self.principal.clone(), self.kind);

@@ -38,7 +38,8 @@ pub async fn run(command: Command) -> Result<ExitCode, Failure> {
         Ok(_) => {
             println!("the chain is whole: {count} receipts");
             for receipt in chain.get("receipts").and_then(Value::as_array).into_iter().flatten() {
-                let text = |member: &str| receipt.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+                let text =
+                    |member: &str| receipt.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
                 println!("  {}  {:<18} {}", text("occurred_at"), text("receipt_type"), text("hash"));
             }
         }

@@ -1,8 +1,11 @@
 //! The services as subcommands: telemetry on, configuration read, run until told to stop.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use aip_telemetry::{Format, Metrics};
 use clap::Args;
 
 use crate::output::{Failure, because};
@@ -26,19 +29,25 @@ pub struct SandboxArgs {
 pub async fn gateway(args: GatewayArgs) -> Result<ExitCode, Failure> {
     let config = aip_gateway::config::Config::load(args.config.as_deref(), args.flags)
         .map_err(|error| because("the gateway's configuration", &error))?;
-    telemetry("gateway")?;
-    aip_gateway::run(config, aip_sdk::terminated()).await.map_err(|error| because("the gateway ended", &error))?;
-    Ok(ExitCode::SUCCESS)
+    let metrics = telemetry("gateway")?;
+    let exposition: aip_gateway::edge::Exposition = Arc::new(move || metrics.render());
+    let ended = aip_gateway::run::run(config, exposition, aip_sdk::terminated()).await;
+    match ended {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(because("the gateway ended", &error).exit(error.exit_code())),
+    }
 }
 
 pub async fn sandbox(args: SandboxArgs) -> Result<ExitCode, Failure> {
     let config = aip_sandbox::Config::load(&args.config)
         .map_err(|error| because("the sandbox's configuration", &error))?;
     telemetry("sandbox")?;
-    aip_sandbox::run(config, aip_sdk::terminated()).await.map_err(|error| because("the sandbox ended", &error))?;
-    Ok(ExitCode::SUCCESS)
+    let ended = aip_sandbox::run(config, aip_sdk::terminated()).await;
+    ended.map(|()| ExitCode::SUCCESS).map_err(|error| because("the sandbox ended", &error))
 }
 
-fn telemetry(service: &str) -> Result<(), Failure> {
-    aip_telemetry::init(service).map_err(|error| because("telemetry", &error))
+fn telemetry(service: &str) -> Result<Metrics, Failure> {
+    // A person at a terminal reads text; whoever collects logs reads JSON.
+    let format = if std::io::stderr().is_terminal() { Format::Text } else { Format::Json };
+    aip_telemetry::init(service, env!("CARGO_PKG_VERSION"), format).map_err(|error| because("telemetry", &error))
 }

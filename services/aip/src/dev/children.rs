@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -34,36 +34,60 @@ pub struct Children {
     running: Vec<Running>,
 }
 
+// === impl Running ===
+
+impl Running {
+    async fn start(layout: &Layout, name: String, service: &str, config: &Path) -> Result<Running, Failure> {
+        let log = layout.folder().join(format!("{name}.log"));
+        let program = std::env::current_exe().map_err(|error| because("can't find this program", &error))?;
+        let mut command = Command::new(program);
+        command.arg(service).arg("--config").arg(config);
+        let file = File::options().create(true).append(true).open(&log);
+        let file = file.map_err(|error| because(&format!("can't write {}", log.display()), &error))?;
+        let file = Mutex::new(file);
+        let keep = Box::new(move |line: &str| {
+            if let Ok(mut file) = file.lock() {
+                // A full disk must not stop the service; it will say so itself.
+                let _ = writeln!(file, "{line}");
+            }
+        });
+        let process = Process::spawn(command, Some(keep))
+            .await
+            .map_err(|error| because(&format!("can't start {name}"), &error))?;
+        let pid_file = layout.folder().join(format!("{name}.pid"));
+        std::fs::write(&pid_file, process.id().to_string())
+            .map_err(|error| because(&format!("can't write {}", pid_file.display()), &error))?;
+        Ok(Running { name, log, process })
+    }
+}
+
 // === impl Children ===
 
 impl Children {
     pub async fn start(layout: &Layout) -> Result<Children, Failure> {
         let mut running = Vec::new();
         for (name, service, config) in layout.services() {
-            let log = layout.folder().join(format!("{name}.log"));
-            let program = std::env::current_exe().map_err(|error| because("can't find this program", &error))?;
-            let mut command = Command::new(program);
-            command.arg(service).arg("--config").arg(config);
-            let file = File::options().create(true).append(true).open(&log);
-            let file = Mutex::new(file.map_err(|error| because(&format!("can't write {}", log.display()), &error))?);
-            let keep = Box::new(move |line: &str| {
-                if let Ok(mut file) = file.lock() {
-                    // A full disk must not stop the service; it will say so itself.
-                    let _ = writeln!(file, "{line}");
-                }
-            });
-            let process =
-                Process::spawn(command, Some(keep)).await.map_err(|error| because(&format!("can't start {name}"), &error))?;
-            running.push(Running { name, log, process });
+            running.push(Running::start(layout, name, service, &config).await?);
         }
         Ok(Children { running })
+    }
+
+    /// Starts the one that ended again.
+    pub async fn restart(&mut self, layout: &Layout, name: &str) -> Result<(), Failure> {
+        for (own, service, config) in layout.services() {
+            if own == name {
+                let again = Running::start(layout, own, service, &config).await?;
+                self.running.retain(|running| running.name != name);
+                self.running.push(again);
+            }
+        }
+        Ok(())
     }
 
     /// Waits until every gateway is ready and shows what the sandbox offers.
     pub async fn ready(&self, layout: &Layout, timeout: Duration) -> Result<(), Failure> {
         let until = Instant::now() + timeout;
-        let mut last = String::new();
-        loop {
+                loop {
             if let Some(running) = self.running.iter().find(|running| !running.process.is_running()) {
                 let log = std::fs::read_to_string(&running.log).unwrap_or_default();
                 let line = log.lines().last().unwrap_or_default().to_owned();
@@ -72,10 +96,10 @@ impl Children {
             }
             match layout.probe().await {
                 Ok(()) => return Ok(()),
-                Err(reason) => last = reason,
-            }
-            if Instant::now() >= until {
-                return Err(Failure::new(format!("not ready within {} s: {last}", timeout.as_secs())));
+                Err(reason) if Instant::now() >= until => {
+                    return Err(Failure::new(format!("not ready within {} s: {reason}", timeout.as_secs())));
+                }
+                Err(_) => {}
             }
             tokio::time::sleep(POLL).await;
         }

@@ -63,7 +63,8 @@ impl Layout {
     /// One `aip dev` a folder.
     pub fn lock(&self) -> Result<Flock<File>, Failure> {
         let path = self.file("lock");
-        let file = File::create(&path).map_err(|error| because(&format!("can't write {}", path.display()), &error))?;
+        let file = File::create(&path)
+            .map_err(|error| because(&format!("can't write {}", path.display()), &error))?;
         Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
             Failure::new(format!("another `aip dev` runs in {}", self.folder.display()))
                 .hint("stop it, or give this one a folder of its own with --data-dir")
@@ -124,9 +125,9 @@ impl Layout {
 Try, in another terminal in this folder:
 
   aip manifest
-  aip action call cap:restaurant:table:search '{{\"date\": \"2026-12-24\", \"party_size\": 2}}'
+  aip action call cap:restaurant:table:search '{{\"date\": \"2027-03-14\", \"time\": \"19:00\", \"party\": 2}}'
   curl -s http://{http}/aip/v1/actions -H \"Authorization: Bearer $(cat {key})\" -H 'Content-Type: application/json' \\
-    -d '{{\"capability_id\": \"cap:restaurant:table:search\", \"input\": {{\"date\": \"2026-12-24\", \"party_size\": 2}}}}'
+    -d '{{\"capability_id\": \"cap:restaurant:table:search\", \"input\": {{\"date\": \"2027-03-14\", \"time\": \"19:00\", \"party\": 2}}}}'
 
 Ctrl-C stops it; the next start finds everything again.",
             server.url(),
@@ -170,7 +171,8 @@ bind = \"{}\"
     }
 
     fn sandbox(&self, server: &Server) -> String {
-        let seed = Service::new("sandbox").map(|name| server.seed_file(&Identity::Worker(name))).unwrap_or_default();
+        let seed =
+            Service::new("sandbox").map(|name| server.seed_file(&Identity::Worker(name))).unwrap_or_default();
         format!(
             "trust_domain = \"{}\"
 principal = \"{SANDBOX}\"
@@ -193,15 +195,18 @@ seed = {seed:?}
         let identity = Identity::Client(dev);
         let mut profile = Profile::new(
             &self.trust_domain,
-            PrincipalId::from(CLIENT),
+            PrincipalId::parse(CLIENT).map_err(|error| because("the client's id", &error))?,
             PrincipalKind::Service,
             PathBuf::from("keys/client.key"),
         );
         profile.gateway_did = Some(gateway_did);
         profile.http =
             Some(Http { url: format!("http://{}", self.http), api_key: Some(PathBuf::from("keys/api-key")) });
-        profile.nats =
-            Some(Nats { url: server.url(), identity: identity.to_string(), seed: server.seed_file(&identity) });
+        profile.nats = Some(Nats {
+            url: server.url(),
+            identity: identity.to_string(),
+            seed: server.seed_file(&identity),
+        });
         Ok(profile)
     }
 
@@ -230,7 +235,8 @@ seed = {seed:?}
 
     fn save(&self, name: &str, text: &str) -> Result<(), Failure> {
         let path = self.file(name);
-        std::fs::write(&path, text).map_err(|error| because(&format!("can't write {}", path.display()), &error))
+        std::fs::write(&path, text)
+            .map_err(|error| because(&format!("can't write {}", path.display()), &error))
     }
 }
 
