@@ -268,7 +268,12 @@ impl<M: Machine> Replica<M> {
             Input::Message(message) => messages.push(message),
             Input::Appended { batch, seq } => self.appended(now, batch, seq, out),
             Input::AppendUnsure { batch } => self.writer.unsure(now, batch),
-            Input::LastSequence { request, seq } => self.barriers.learned(request, seq),
+            Input::LastSequence { request, seq } => {
+                if !self.barriers.learned(request, seq) {
+                    let reason = "the ledger is shorter than what was learned from it".to_owned();
+                    self.tail.interrupted(now, reason, out);
+                }
+            }
             Input::Performed { id, outcome } => self.performed(now, id, outcome),
             Input::Interrupted { reason } => {
                 self.writer.interrupted(now);
@@ -316,7 +321,9 @@ impl<M: Machine> Replica<M> {
             }
         }
         self.tail.caught_up(out);
-        self.barriers.passed(self.tail.position().seq, out);
+        if self.tail.is_ready() {
+            self.barriers.passed(self.tail.position().seq, out);
+        }
         Ok(())
     }
 

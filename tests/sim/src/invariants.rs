@@ -10,7 +10,7 @@ use std::ops::Bound;
 use aip_kernel::{EffectId, EffectMode, EntityKey, Hash, Holder, Machine, Millis, View, WriterId};
 use aip_ledger::{Position, Snapshot, Standing, StoreError};
 
-use crate::log::Stream;
+use crate::log::{Stream, Version};
 use crate::oracle::{Fate, Oracle};
 use crate::subject::EffectOf;
 use crate::{Evidence, Subject};
@@ -227,6 +227,15 @@ pub fn ready_on_the_log(stream: &Stream, standing: &Standing) -> Check {
 pub fn may_speak(checked: Option<&Stream>, position: &Position, what: &str) -> Check {
     ensure(checked.is_some_and(|stream| stream.holds(position)), Invariant::Silent, || {
         format!("{what} at {position:?} without a position check")
+    })
+}
+
+/// A read goes on at `position` in the log `reads`, by what the log `asked` said of its end. Another log that has
+/// grown past the position can't be told from ours by its end; one that has not can.
+pub fn asked_its_own_log(reads: Version, asked: Option<(Version, u64)>, position: u64) -> Check {
+    let shows = asked.is_some_and(|(log, last)| log > reads && last < position);
+    ensure(!shows, Invariant::Silent, || {
+        format!("a read at {position} in log {reads} goes on by what another log said: {asked:?}")
     })
 }
 

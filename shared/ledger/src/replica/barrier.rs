@@ -16,13 +16,22 @@ struct Waiting {
 /// How far the log must have been learned before a group of reads may go on.
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
-    /// The question is under way.
+    /// The question is under way since the store stood at `from`.
     Asked {
         request: u64,
+        from: u64,
     },
     Sequence(u64),
     /// Our own message with this number must come back.
     Batch(u64),
+}
+
+// === impl Target ===
+
+impl Target {
+    fn asks(&self, wanted: u64) -> bool {
+        matches!(self, Target::Asked { request, .. } if *request == wanted)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -48,11 +57,20 @@ impl Barriers {
         }
     }
 
-    pub fn learned(&mut self, request: u64, seq: Option<u64>) {
-        if self.target == Some(Target::Asked { request }) {
-            match seq {
-                Some(seq) => self.target = Some(Target::Sequence(seq)),
-                None => self.interrupted(),
+    /// The answer to a question. False when the log ends before what had been learned from it when it was asked:
+    /// then it is not the same log any more.
+    pub fn learned(&mut self, request: u64, seq: Option<u64>) -> bool {
+        let Some(Target::Asked { from, .. }) = self.target.take_if(|target| target.asks(request)) else {
+            return true;
+        };
+        match seq {
+            Some(seq) if seq >= from => {
+                self.target = Some(Target::Sequence(seq));
+                true
+            }
+            _ => {
+                self.interrupted();
+                seq.is_none()
             }
         }
     }
@@ -109,7 +127,8 @@ impl<M: Machine> Replica<M> {
             BarrierMode::LastSequence => {
                 self.barriers.requests += 1;
                 let request = self.barriers.requests;
-                self.barriers.target = Some(Target::Asked { request });
+                let from = self.tail.position().seq;
+                self.barriers.target = Some(Target::Asked { request, from });
                 out.push(Output::AskLastSequence { request });
             }
             BarrierMode::Append => {

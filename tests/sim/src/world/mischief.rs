@@ -50,7 +50,7 @@ impl<S: Subject> World<S> {
             Mischief::DiskError => {
                 let operation = [Operation::Read, Operation::Write, Operation::Sync];
                 let operation = operation[self.rng.random_range(0..3)];
-                let after = self.rng.random_range(0..8);
+                let after = [0, 1, 3, 8, 20][self.rng.random_range(0..5)];
                 self.nodes[node].disk.arm(operation, after);
             }
         }

@@ -227,10 +227,13 @@ impl<S: Subject> World<S> {
 
     pub(super) fn ask(&mut self, node: usize, life: LifeId, request: u64) {
         let reachable = self.reachable(node) && !self.chance(self.plan.lost);
-        let version = self.log.version();
+        let (version, last) = (self.log.version(), self.log.current().last());
         let Some(now) = self.nodes[node].life(life) else { return };
-        now.asked.insert(request, version);
-        let seq = reachable.then(|| self.log.current().last());
+        if reachable {
+            now.asked = Some((version, last));
+        }
+        let seq = reachable.then_some(last);
+        self.say(|_| format!("r{node} asks and hears that the log ends at {seq:?}"));
         let input = Input::LastSequence { request, seq };
         let (least, most) = if reachable { (0, 20) } else { (500, 2_000) };
         self.after(least, most, Event::Deliver { node, life, tail: None, input });

@@ -24,7 +24,7 @@ pub struct Node<S: Subject> {
     pub version: Version,
     /// The store can't fall back behind this.
     pub hard: u64,
-    /// As far as the store has ever come in its last life.
+    /// The last message that the last life was given; a commit that failed may have taken it all the same.
     pub reached: u64,
     pub partitioned_until: u64,
 }
@@ -44,8 +44,8 @@ pub struct Life<S: Subject> {
     pub open: Option<(Version, bool)>,
     pub ready: bool,
     pub waiting: BTreeMap<u64, Waiting>,
-    /// The log that answered each question for the last sequence.
-    pub asked: BTreeMap<u64, Version>,
+    /// The log that answered the last question for its last sequence, and the answer.
+    pub asked: Option<(Version, u64)>,
     /// What the disk did to this life.
     disk_failed: bool,
 }
@@ -131,7 +131,7 @@ impl<S: Subject> World<S> {
             open: None,
             ready: false,
             waiting: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            asked: None,
             disk_failed: false,
         });
         self.push(node, None, Input::Interrupted { reason: "starting".to_owned() });
@@ -174,7 +174,7 @@ impl<S: Subject> World<S> {
         life.step_due = !life.inbox.is_empty();
         let again = life.step_due;
         let before = life.position;
-        let mut moved = false;
+        let (mut moved, mut reached) = (false, 0);
         let mut given = Vec::with_capacity(inputs.len());
         for (tail, input) in inputs {
             match &input {
@@ -183,8 +183,9 @@ impl<S: Subject> World<S> {
                     let version = tail.and_then(|tail| self.tails.get(&tail)).map(|tail| tail.version);
                     life.open = version.map(|version| (version, false));
                 }
-                Input::Message(_) => {
+                Input::Message(message) => {
                     moved = true;
+                    reached = reached.max(message.seq);
                     life.open = life.open.map(|(version, _)| (version, true));
                 }
                 _ => {}
@@ -194,6 +195,7 @@ impl<S: Subject> World<S> {
         let mut out = Vec::new();
         let at = Now { wall_ms, mono_ms: now - life.began, entropy };
         let stepped = life.replica.step(at, given, &mut out);
+        self.nodes[node].reached = self.nodes[node].reached.max(reached);
         self.counts.steps += 1;
         if again {
             self.after(0, 2, Event::Step { node, life: id });
@@ -235,7 +237,6 @@ impl<S: Subject> World<S> {
             let version = open.map_or(self.nodes[node].version, |(version, _)| version);
             invariants::may_speak(Some(self.log.stream(version)), &position, "a message is applied")?;
             self.nodes[node].version = version;
-            self.nodes[node].reached = self.nodes[node].reached.max(position.seq);
             if let Err(violation) = self.learned(node, before, position, &said) {
                 return self.unless_disk_failed(node, violation);
             }

@@ -112,6 +112,8 @@ impl<S: Subject> World<S> {
 
     fn read(&mut self, node: usize, open: Open, floor: u64, version: Version) -> Check {
         let now = open.map_or(version, |(version, _)| version);
+        let asked = self.nodes[node].life.as_ref().and_then(|life| life.asked);
+        invariants::asked_its_own_log(now, asked, self.position(node))?;
         if now == version {
             invariants::read_sees(self.position(node), floor)?;
         }
