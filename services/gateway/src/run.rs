@@ -176,7 +176,9 @@ impl Service {
         timeout_at(until, async { tokio::join!(http, nats) }).await.ok();
         let left = until.saturating_duration_since(Instant::now());
         let (by_http, by_nats) = tokio::join!(http_edge.drain(left), nats_edge.drain(left));
-        let kept = timeout(drain, gateway.drain()).await.is_ok();
+        // making the store durable is no client's work: it has a bound of its own, however little clients are given
+        let keeping = Duration::from_millis(limits::DRAIN_MS);
+        let kept = timeout(keeping, gateway.drain()).await.is_ok();
         if by_http && by_nats && kept { Ok(()) } else { Err(RunError::Undrained(config.limits.drain_ms)) }
     }
 }

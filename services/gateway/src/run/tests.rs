@@ -149,7 +149,9 @@ async fn without_its_server_a_gateway_starts_and_says_why_it_is_not_ready() {
     let port = aip_testkit::free_port();
     let seed = nats.seed_file(&Identity::Gateway);
     let config = configure(&nats.scratch().join("alone"), &format!("nats://127.0.0.1:{port}"), &seed);
-    let running = Running::start(config).await;
+    // nothing is under way at the end, so no time is needed for it
+    let limits = crate::config::Limits { drain_ms: 0, ..config.limits };
+    let running = Running::start(Config { limits, ..config }).await;
     let said = running.becomes(503).await;
     assert!(said["reason"].as_str().unwrap().contains("nats-server"), "{said}");
     let action = json!({ "capability_id": "cap:none", "input": {} }).to_string();
