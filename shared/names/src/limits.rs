@@ -327,3 +327,14 @@ pub const CLIENT_PATIENCE_MS: u64 = 10_000;
 pub const CLIENT_REPLY_GRACE_MS: u64 = 3_000;
 /// How long a client waits for the answer to a question that does not wait itself.
 pub const CLIENT_QUERY_TIMEOUT_MS: u64 = 10_000;
+
+// === sandbox ===
+
+/// Sections of one report, each of about a kilobyte: a whole report stays below [`WORKER_ANSWER_BYTES_MAX`].
+pub const SANDBOX_REPORT_SECTIONS_MAX: u16 = 400;
+/// The longest that the slow job takes, below [`ACTION_TIMEOUT_MAX_MS`].
+pub const SANDBOX_SLOW_MS_MAX: u64 = 290_000;
+/// The largest amount of one transfer, in minor units: exact in any JSON reader.
+pub const SANDBOX_AMOUNT_MINOR_MAX: u64 = 1_000_000_000_000;
+/// A text that a provider keeps: a name, a memo, a title.
+pub const SANDBOX_TEXT_BYTES_MAX: usize = 200;

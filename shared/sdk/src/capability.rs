@@ -153,6 +153,8 @@ type Run = dyn Fn(Context, Value) -> BoxFuture<'static, Result<Value, ActionErro
 pub(crate) struct Offered {
     pub capability: Capability,
     pub contract: CapabilityContract,
+    /// Of the whole capability, as the gateway pins it to an action.
+    pub contract_hash: String,
     run: Arc<Run>,
 }
 
@@ -199,6 +201,8 @@ impl Offered {
             requires_human_approval: None,
             contract: Some(spec.contract.clone()),
         };
+        let described = serde_json::to_value(&capability).map_err(|error| refused(error.to_string()))?;
+        let contract_hash = aip_crypto::canonical::hash(&described);
         let function = Arc::new(function);
         let run: Arc<Run> = Arc::new(move |context, input| {
             let function = Arc::clone(&function);
@@ -209,7 +213,7 @@ impl Offered {
                 written(function(context, input)).await
             })
         });
-        Ok(Offered { capability, contract: spec.contract, run })
+        Ok(Offered { capability, contract: spec.contract, contract_hash, run })
     }
 
     pub fn run(&self, context: Context, input: Value) -> BoxFuture<'static, Result<Value, ActionError>> {

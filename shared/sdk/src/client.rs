@@ -44,6 +44,8 @@ pub struct NatsConfig {
 }
 
 /// What proves the sender over HTTP.
+// made once a client, so its size does not matter
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone)]
 pub enum Proof {
     /// Each envelope is signed; answers are signed, too.

@@ -4,22 +4,41 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aip_names::limits::ACTION_TIMEOUT_MAX_MS;
 use aip_wire::trusted::{PrincipalRef, ResolvedCredential, Scopes, TraceContext, TrustedContext};
-use aip_wire::{ActionId, ExternalAccountRef};
+use aip_wire::{ActionId, ExternalAccountRef, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The trusted context of one action.
 #[derive(Debug, Clone)]
 pub struct Context {
-    pub(crate) trusted: Arc<TrustedContext>,
-    pub(crate) idempotency_key: Option<Arc<str>>,
-    pub(crate) deadline: Instant,
-    pub(crate) stop: CancellationToken,
-    pub(crate) begun_before: bool,
+    trusted: Arc<TrustedContext>,
+    idempotency_key: Option<Arc<str>>,
+    deadline: Instant,
+    stop: CancellationToken,
+    begun_before: bool,
 }
 
 impl Context {
+    /// A context as a handler gets it, also for testing one. `stop` tells it to stop.
+    pub fn new(trusted: TrustedContext, idempotency_key: Option<&str>, stop: CancellationToken) -> Context {
+        let now_ms = Timestamp::now().as_ms();
+        let remaining_ms = trusted.deadline_ms.saturating_sub(now_ms).min(ACTION_TIMEOUT_MAX_MS);
+        Context {
+            trusted: Arc::new(trusted),
+            idempotency_key: idempotency_key.map(Arc::from),
+            deadline: Instant::now() + Duration::from_millis(remaining_ms),
+            stop,
+            begun_before: false,
+        }
+    }
+
+    pub(crate) fn begun_by_an_earlier_life(mut self, begun_before: bool) -> Context {
+        self.begun_before = begun_before;
+        self
+    }
+
     /// Who asks, proven by the gateway.
     pub fn principal(&self) -> &PrincipalRef {
         &self.trusted.principal

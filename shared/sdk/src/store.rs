@@ -62,7 +62,7 @@ struct Row {
 
 enum Job {
     Begin { id: ActionId, digest: String, mark: bool, now_ms: u64, answer: oneshot::Sender<Known> },
-    Finish { id: ActionId, row: Row, durable: bool, answer: oneshot::Sender<()> },
+    Finish { id: ActionId, row: Box<Row>, durable: bool, answer: oneshot::Sender<()> },
 }
 
 /// The store's face to async code.
@@ -118,7 +118,7 @@ impl Store {
         now_ms: u64,
     ) -> Result<(), StoreError> {
         let (answer, answered) = oneshot::channel();
-        let row = Row { digest: digest.to_owned(), at_ms: now_ms, result: Some(result) };
+        let row = Box::new(Row { digest: digest.to_owned(), at_ms: now_ms, result: Some(result) });
         self.ask(Job::Finish { id: id.clone(), row, durable, answer }, answered).await
     }
 

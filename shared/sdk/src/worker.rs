@@ -10,6 +10,7 @@ use aip_bus::{Bus, BusError, Registration, Serving, serve};
 use aip_crypto::SigningKey;
 use aip_names::{NameError, Service, Subject, TrustDomain, Version, limits};
 use aip_wire::{CapabilityId, MessageType, Principal, ProtocolError};
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -70,10 +71,14 @@ pub enum WorkerError {
     NotRegistered,
 }
 
+/// Spoils an answer on its way out.
+pub type Tamper = Arc<dyn Fn(Bytes) -> Bytes + Send + Sync>;
+
 /// Collects capabilities.
 pub struct WorkerBuilder {
     config: WorkerConfig,
     offered: Vec<Result<Offered, SpecError>>,
+    tamper: Option<Tamper>,
 }
 
 /// A running worker. Dropping it stops at once; [`drain`](Self::drain) is the polite way.
@@ -130,12 +135,20 @@ impl WorkerBuilder {
         self
     }
 
+    /// For workers that misbehave on purpose, so that others can be tested: each answer goes through this.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn tampering(mut self, tamper: Tamper) -> WorkerBuilder {
+        self.tamper = Some(tamper);
+        self
+    }
+
     /// Opens the store, serves, and begins to register. It is called from inside a tokio runtime.
     ///
     /// # Errors
     /// A capability that cannot be offered, a store in use, or a subject that NATS does not let us serve.
     pub async fn start(self, bus: &Bus) -> Result<Worker, WorkerError> {
-        let WorkerBuilder { config, offered } = self;
+        let WorkerBuilder { config, offered, tamper } = self;
         let running_range = 1..=limits::WORKER_RUNNING_MAX;
         if !running_range.contains(&config.running_max) {
             let (running_max, max) = (config.running_max, limits::WORKER_RUNNING_MAX);
@@ -152,7 +165,7 @@ impl WorkerBuilder {
         let registrar = Registrar::new(bus.clone(), &config, by_id.values().map(|o| o.capability.clone()))?;
         let store = Arc::new(Store::open(&config.store)?);
         let stop_handlers = CancellationToken::new();
-        let dispatcher = Dispatcher::new(&config, by_id, Arc::clone(&store), stop_handlers.clone());
+        let dispatcher = Dispatcher::new(&config, by_id, Arc::clone(&store), stop_handlers.clone(), tamper);
         let action = aip_names::MessageType::new(MessageType::Action.as_str())?;
         let subject = Subject::message(&config.trust_domain, &config.service, config.version, &action);
         let registration = Registration {
@@ -185,7 +198,7 @@ impl WorkerBuilder {
 
 impl Worker {
     pub fn builder(config: WorkerConfig) -> WorkerBuilder {
-        WorkerBuilder { config, offered: Vec::new() }
+        WorkerBuilder { config, offered: Vec::new(), tamper: None }
     }
 
     /// Waits until the gateway has accepted the manifest; attempts go on until then.
@@ -227,7 +240,7 @@ impl Worker {
         let mut ended = Ok(());
         tokio::select! {
             () = &mut shutdown => {}
-            error = self.store.failed() => return Err(error.into()),
+            error = self.failed() => return Err(error),
             refused = self.refused_at_first() => ended = Err(refused),
         }
         self.drain().await;
@@ -239,6 +252,12 @@ impl Worker {
             Ok(()) => std::future::pending().await,
             Err(error) => error,
         }
+    }
+
+    /// Returns when the worker cannot go on, because its store failed: what it would say is not kept, so it says
+    /// nothing any more.
+    pub async fn failed(&self) -> WorkerError {
+        self.store.failed().await.into()
     }
 
     /// Takes no more actions, lets those that run come to their end, and sends their answers off. Handlers that still

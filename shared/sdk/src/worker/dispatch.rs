@@ -16,13 +16,15 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::WorkerConfig;
-use super::answer;
+use super::{Tamper, WorkerConfig, answer};
 use crate::capability::Offered;
 use crate::store::Store;
 
 /// What serves a worker's subject.
-pub(super) struct Dispatcher(Arc<Inner>);
+pub(super) struct Dispatcher {
+    inner: Arc<Inner>,
+    tamper: Option<Tamper>,
+}
 
 pub(super) struct Inner {
     pub principal: Principal,
@@ -66,15 +68,17 @@ impl Dispatcher {
         offered: HashMap<CapabilityId, Offered>,
         store: Arc<Store>,
         stop: CancellationToken,
+        tamper: Option<Tamper>,
     ) -> Dispatcher {
         let principal = config.principal.clone();
-        Dispatcher(Arc::new(Inner { principal, store, stop, offered, running: Mutex::default() }))
+        let inner = Arc::new(Inner { principal, store, stop, offered, running: Mutex::default() });
+        Dispatcher { inner, tamper }
     }
 }
 
 impl Handler for Dispatcher {
     async fn handle(&self, request: Incoming) -> Option<Answer> {
-        let inner = &self.0;
+        let inner = &self.inner;
         let (checked, metadata) = match validate::frame(&request.payload, &Bounds::FRAME) {
             Ok(read) => read,
             Err(refusal) => return answer::unread(&request.headers, &inner.principal, refusal.into()),
@@ -90,13 +94,17 @@ impl Handler for Dispatcher {
             Ended::Refused(error) => ErrorBody { error: error.clone() }.into(),
             Ended::Silent => return None,
         };
-        answer::reply(&envelope, &inner.principal, body)
+        let mut answer = answer::reply(&envelope, &inner.principal, body)?;
+        if let Some(tamper) = &self.tamper {
+            answer.parcel.payload = tamper(answer.parcel.payload);
+        }
+        Some(answer)
     }
 
     fn busy(&self, request: &Incoming) -> Option<Answer> {
         let error =
             ProtocolError::of(codes::WORKER_UNAVAILABLE, "this worker runs as many actions as it may");
-        answer::unread(&request.headers, &self.0.principal, error)
+        answer::unread(&request.headers, &self.inner.principal, error)
     }
 }
 
@@ -126,6 +134,11 @@ impl Inner {
             let message = "this worker does not offer the capability";
             return Err(Refusal::new(codes::WORKER_UNAVAILABLE, "/body/action/capability_id", message));
         };
+        if trusted.contract_hash != offered.contract_hash {
+            // admitted under what another replica promised
+            let message = "this worker offers the capability under another contract";
+            return Err(Refusal::new(codes::WORKER_UNAVAILABLE, "/body/action/capability_id", message));
+        }
         let digest = canonical::hash(&json!([action.capability_id, trusted.tenant, action.input]));
         Ok(Received { action: (**action).clone(), trusted, offered: offered.clone(), digest })
     }

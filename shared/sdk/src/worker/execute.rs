@@ -1,10 +1,9 @@
 //! Runs one action: marks it as begun, calls the handler, keeps the end, and only then says it. A handler that does not
 //! end in time is never reported as failed when it may have done something.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use aip_names::limits::{ACTION_TIMEOUT_MAX_MS, WORKER_STOP_GRACE_MS};
+use aip_names::limits::WORKER_STOP_GRACE_MS;
 use aip_names::metrics as names;
 use aip_wire::{ActionResult, ActionResultStatus, ProtocolError, Refusal, Timestamp, Usage, codes};
 use serde_json::Value;
@@ -32,9 +31,8 @@ impl Inner {
         let id = received.action.id.clone();
         let mutates = received.offered.mutates();
         let now_ms = Timestamp::now().as_ms();
-        let remaining_ms = received.trusted.deadline_ms.saturating_sub(now_ms).min(ACTION_TIMEOUT_MAX_MS);
-        let deadline = Instant::now() + Duration::from_millis(remaining_ms);
-        let mark = mutates && remaining_ms > 0;
+        let late = received.trusted.deadline_ms <= now_ms;
+        let mark = mutates && !late;
         let known = match self.store.begin(&id, &received.digest, mark, now_ms).await {
             Ok(known) => known,
             Err(error) => return silent(&error),
@@ -54,11 +52,11 @@ impl Inner {
             Known::Begun => true,
             Known::Nothing => false,
         };
-        if remaining_ms == 0 {
+        if late {
             return Ended::Refused(Refusal::of(codes::ACTION_DEADLINE).into());
         }
         let began = Instant::now();
-        let ran = self.run(&received, deadline, begun_before).await;
+        let ran = self.run(&received, begun_before).await;
         let taken = began.elapsed();
         let capability = received.action.capability_id.to_string();
         metrics::histogram!(names::WORKER_ACTION_SECONDS, "capability" => capability)
@@ -110,15 +108,12 @@ impl Inner {
     }
 
     /// Calls the handler in a task of its own, so that its panic is its own, and watches the time.
-    async fn run(&self, received: &Received, deadline: Instant, begun_before: bool) -> Ran {
+    async fn run(&self, received: &Received, begun_before: bool) -> Ran {
         let stop = self.stop.child_token();
-        let context = Context {
-            trusted: Arc::new(received.trusted.clone()),
-            idempotency_key: received.action.idempotency_key.as_deref().map(Arc::from),
-            deadline,
-            stop: stop.clone(),
-            begun_before,
-        };
+        let key = received.action.idempotency_key.as_deref();
+        let context =
+            Context::new(received.trusted.clone(), key, stop.clone()).begun_by_an_earlier_life(begun_before);
+        let deadline = context.deadline();
         let mut handler = tokio::spawn(received.offered.run(context, received.action.input.clone()));
         let stopping = tokio::select! {
             ended = &mut handler => return judged(ended),

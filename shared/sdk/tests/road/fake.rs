@@ -43,17 +43,19 @@ impl Reply {
 
 type Script = dyn Fn(usize, &Envelope) -> Reply + Send + Sync;
 
+/// What came, with who signed it.
+type Seen = Arc<Mutex<Vec<(Envelope, Option<String>)>>>;
+
 struct Scripted {
     key: Arc<SigningKey>,
     script: Box<Script>,
-    /// What came, with who signed it.
-    seen: Arc<Mutex<Vec<(Envelope, Option<String>)>>>,
+    seen: Seen,
 }
 
 pub struct FakeGateway {
     pub bus: Bus,
     pub key: Arc<SigningKey>,
-    seen: Arc<Mutex<Vec<(Envelope, Option<String>)>>>,
+    seen: Seen,
     _serving: Serving,
 }
 
@@ -65,7 +67,7 @@ impl FakeGateway {
     ) -> FakeGateway {
         let bus = bus(nats, Identity::Gateway).await;
         let key = Arc::new(SigningKey::generate().unwrap());
-        let seen = Arc::new(Mutex::new(Vec::new()));
+        let seen = Seen::default();
         let scripted = Scripted { key: Arc::clone(&key), script: Box::new(script), seen: Arc::clone(&seen) };
         let pattern = Subject::all_messages(&TestNats::trust_domain(), &Service::gateway(), Version::V1);
         let registration = Registration {
@@ -83,13 +85,27 @@ impl FakeGateway {
         self.seen.lock().unwrap().iter().map(|(envelope, _)| envelope.clone()).collect()
     }
 
+    /// Of the capability as it was registered last.
+    pub fn contract_hash(&self, id: &CapabilityId) -> Option<String> {
+        let registered = self.seen().into_iter().rev().find_map(|envelope| match envelope.body {
+            MessageBody::Manifest(manifest) => Some(manifest.capabilities),
+            _ => None,
+        })?;
+        let capability = registered.into_iter().find(|capability| capability.id == *id)?;
+        Some(aip_crypto::canonical::hash(&serde_json::to_value(capability).unwrap()))
+    }
+
     pub fn signers(&self) -> Vec<Option<String>> {
         self.seen.lock().unwrap().iter().map(|(_, signer)| signer.clone()).collect()
     }
 
     /// Sends an action to the worker, as the gateway does.
     pub async fn dispatch(&self, action: &Action, deadline_ms: u64) -> Result<Envelope, RequestError> {
-        let context = serde_json::to_value(context(action, deadline_ms)).unwrap();
+        let mut context = context(action, deadline_ms);
+        if let Some(hash) = self.contract_hash(&action.capability_id) {
+            context.contract_hash = hash;
+        }
+        let context = serde_json::to_value(context).unwrap();
         self.send(action, Some(context)).await
     }
 
@@ -149,16 +165,7 @@ pub async fn bus(nats: &TestNats, identity: Identity) -> Bus {
 }
 
 pub fn principal(id: &str) -> Principal {
-    Principal {
-        id: PrincipalId::parse(id).unwrap(),
-        kind: PrincipalKind::Service,
-        display_name: None,
-        trust_domain: None,
-        did: None,
-        external_refs: Vec::new(),
-        delegated_authority: Vec::new(),
-        auth_context: None,
-    }
+    Principal::new(PrincipalId::parse(id).unwrap(), PrincipalKind::Service)
 }
 
 pub fn action(capability: &str, input: Value) -> Action {

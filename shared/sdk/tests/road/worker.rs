@@ -386,6 +386,10 @@ async fn what_is_no_dispatch_is_refused_and_not_run() {
     let nowhere = gateway.dispatch(&action("cap:test:nowhere", json!({})), DEADLINE_MS).await;
     let refused = refusal(nowhere.unwrap());
     assert_eq!((refused.code.as_str(), refused.retryable), ("aip.worker.unavailable", Some(true)));
+    let outdated = context(&sent, DEADLINE_MS);
+    let refused = refusal(gateway.send(&sent, Some(serde_json::to_value(outdated).unwrap())).await.unwrap());
+    assert_eq!((refused.code.as_str(), refused.retryable), ("aip.worker.unavailable", Some(true)));
+    assert!(refused.message.contains("another contract"), "{}", refused.message);
     assert_eq!(stage.executions(), 0);
 }
 
