@@ -78,20 +78,6 @@ pub async fn run(
     Service::build(config, exposition).await?.run(shutdown).await
 }
 
-/// Resolves when the process is asked to end, by SIGTERM or SIGINT.
-///
-/// # Errors
-/// The system takes no signal handlers.
-pub async fn terminated() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
-}
-
 /// A gateway with its port taken and its store open, that serves nobody yet.
 pub struct Service {
     config: Config,
