@@ -53,9 +53,10 @@ macro_rules! wire_enum {
     };
 }
 
-/// Finishes a union derived with `remote = "Self"`: it is read from an object only, never from a list led by its tag.
+/// Finishes a union derived with `remote = "Self"`: it is read from an object only, never from a list led by its tag, and
+/// its tag is a name, never the number of a variant.
 macro_rules! tagged_union {
-    ($name:ident) => {
+    ($name:ident, $tag:literal) => {
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 $name::serialize(self, serializer)
@@ -65,6 +66,9 @@ macro_rules! tagged_union {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let object = serde_json::Map::<String, serde_json::Value>::deserialize(deserializer)?;
+                if !object.get($tag).is_some_and(serde_json::Value::is_string) {
+                    return Err(serde::de::Error::custom(concat!("expected a name as ", $tag)));
+                }
                 let value = serde_json::Value::Object(object);
                 $name::deserialize($crate::decode::Strict(&value)).map_err(serde::de::Error::custom)
             }

@@ -92,6 +92,11 @@ mod tests {
         let zulu = Timestamp::parse("2026-07-14T08:30:00Z").unwrap();
         assert_eq!(zulu, Timestamp::parse("2026-07-14T12:30:00+04:00").unwrap());
         assert_eq!(zulu.to_string(), "2026-07-14T08:30:00Z");
+        assert_eq!(zulu, Timestamp::parse("2026-07-14t08:30:00z").unwrap());
+        assert!(
+            Timestamp::parse("2016-12-31T23:59:60Z").unwrap()
+                < Timestamp::parse("2017-01-01T00:00:00Z").unwrap()
+        );
         assert_eq!(Timestamp::from_ms(zulu.as_ms()), zulu);
         assert_eq!(Timestamp::from_ms(1_784_017_800_125).to_string(), "2026-07-14T08:30:00.125Z");
         assert_eq!(Timestamp::from_ms(u64::MAX).to_string(), "9999-12-31T23:59:59.999Z");

@@ -75,4 +75,4 @@ pub(super) const FILES: &[(&str, &str)] = &[
 ];
 
 /// What the set hashes to.
-pub const DIGEST: &str = "131f2b79500a5b9a5595264a3c1593a7d8cfb6ad9ee5f97a97435a358875d6b1";
+pub const DIGEST: &str = "b901a5c23dd3912aca68315df8181053df016eeeab8396fb93a2e61b5f6b3bd5";

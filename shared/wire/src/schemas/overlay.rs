@@ -127,10 +127,10 @@ fn has(member: &str) -> Value {
     })
 }
 
-/// The condition holds when the member has one of these values.
+/// The condition holds when the member has one of these values; null in place of the object has none.
 fn when(member: &str, values: &[&str], then: Value) -> Value {
     json!({
-        "if": { "properties": { member: { "enum": values } }, "required": [member] },
+        "if": { "type": "object", "properties": { member: { "enum": values } }, "required": [member] },
         "then": then,
     })
 }
@@ -232,12 +232,7 @@ fn contract() -> Vec<Value> {
         with("approval", with("ttl_ms", positive())),
         with("transaction", json!({ "required": ["supported_modes"] })),
         with("transaction", with("supported_modes", json!({ "minItems": 1 }))),
-        with("compensation", when("mode", &["supported"], has_if_object("compensation_capability_id"))),
+        with("compensation", when("mode", &["supported"], has("compensation_capability_id"))),
         with("compensation", with("compensation_window_ms", positive())),
     ]
-}
-
-/// As `has`, for places where null may stand instead of the object.
-fn has_if_object(member: &str) -> Value {
-    json!({ "required": [member], "properties": { member: { "not": { "type": "null" } } } })
 }

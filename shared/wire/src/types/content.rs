@@ -130,7 +130,7 @@ pub enum MessagePart {
     },
 }
 
-tagged_union!(MessagePart);
+tagged_union!(MessagePart, "type");
 
 wire_enum! {
     /// How urgent a conversation is (15.1).

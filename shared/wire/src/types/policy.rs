@@ -75,7 +75,7 @@ pub enum ApprovalRule {
     },
 }
 
-tagged_union!(ApprovalRule);
+tagged_union!(ApprovalRule, "operator");
 
 /// Who may approve (12.1).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -89,7 +89,7 @@ pub enum ApproverSelector {
     ExternalSystem { system: String },
 }
 
-tagged_union!(ApproverSelector);
+tagged_union!(ApproverSelector, "type");
 
 /// Authority to approve handed to another principal (12.1).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
