@@ -171,8 +171,13 @@ fn apply(envelope: &mut Value, change: &Change) {
     }
 }
 
+/// Enough for every run; `PROPTEST_CASES` asks for more.
+fn cases() -> u32 {
+    ProptestConfig::default().cases.max(4_000)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn types_and_schema_agree(seed in any::<Index>(), changes in prop::collection::vec(change(), 0..4)) {
