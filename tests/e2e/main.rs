@@ -1,1 +1,8 @@
-//! The system as people run it: real processes of the one binary, a real nats-server, real HTTP, real kills.
+//! The system as people run it: `aip dev` with its real processes, a real nats-server, real HTTP, real kills.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod doors;
+mod first_action;
+mod harness;
+mod kills;
+mod python;

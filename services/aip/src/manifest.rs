@@ -22,8 +22,8 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let client = args.options.client().await?;
     let ids: Result<Vec<_>, _> = args.capabilities.into_iter().map(CapabilityId::parse).collect();
     let capability_ids = ids.map_err(|error| because("a capability's id", &error).json(json))?;
-    let filter = (!capability_ids.is_empty())
-        .then(|| ManifestFilter { capability_ids, ..ManifestFilter::default() });
+    let filter =
+        (!capability_ids.is_empty()).then(|| ManifestFilter { capability_ids, ..ManifestFilter::default() });
     let request = ManifestRequest { filter, ..ManifestRequest::default() };
     let manifest =
         client.manifest(request).await.map_err(|error| because("no manifest", &error).json(json))?;

@@ -49,5 +49,6 @@ pub async fn sandbox(args: SandboxArgs) -> Result<ExitCode, Failure> {
 fn telemetry(service: &str) -> Result<Metrics, Failure> {
     // A person at a terminal reads text; whoever collects logs reads JSON.
     let format = if std::io::stderr().is_terminal() { Format::Text } else { Format::Json };
-    aip_telemetry::init(service, env!("CARGO_PKG_VERSION"), format).map_err(|error| because("telemetry", &error))
+    aip_telemetry::init(service, env!("CARGO_PKG_VERSION"), format)
+        .map_err(|error| because("telemetry", &error))
 }

@@ -87,7 +87,7 @@ impl Children {
     /// Waits until every gateway is ready and shows what the sandbox offers.
     pub async fn ready(&self, layout: &Layout, timeout: Duration) -> Result<(), Failure> {
         let until = Instant::now() + timeout;
-                loop {
+        loop {
             if let Some(running) = self.running.iter().find(|running| !running.process.is_running()) {
                 let log = std::fs::read_to_string(&running.log).unwrap_or_default();
                 let line = log.lines().last().unwrap_or_default().to_owned();
