@@ -322,7 +322,7 @@ pub const CLIENT_BACKOFF_FIRST_MS: u64 = 100;
 pub const CLIENT_BACKOFF_MAX_MS: u64 = 5_000;
 /// How long a client waits for the answer to an action, or has a read wait for its result, before it asks what became
 /// of it: whoever owed the answer may be gone.
-pub const CLIENT_PATIENCE_MS: u64 = 10_000;
+pub const CLIENT_PATIENCE_MS: u64 = 5_000;
 /// How long after an action's deadline its answer may still be on the way. The client then asks once more.
 pub const CLIENT_REPLY_GRACE_MS: u64 = 3_000;
 /// How long a client waits for the answer to a question that does not wait itself.

@@ -207,9 +207,7 @@ impl Offered {
         let run: Arc<Run> = Arc::new(move |context, input| {
             let function = Arc::clone(&function);
             Box::pin(async move {
-                let input: In = aip_wire::decode(&input).map_err(|refusal| {
-                    ActionError::registered(codes::ACTION_INPUT, refusal.message).detail("path", refusal.path)
-                })?;
+                let input: In = read(input)?;
                 written(function(context, input)).await
             })
         });
@@ -223,6 +221,15 @@ impl Offered {
     pub fn mutates(&self) -> bool {
         mutates(&self.contract)
     }
+}
+
+/// Reads the input into the handler's type. The gateway has checked it by the schema of the same type, so little is
+/// left to say; the value itself is never repeated.
+fn read<In: DeserializeOwned>(input: Value) -> Result<In, ActionError> {
+    serde_path_to_error::deserialize(input).map_err(|error| {
+        let message = "the input does not fit the handler's type";
+        ActionError::registered(codes::ACTION_INPUT, message).detail("path", error.path().to_string())
+    })
 }
 
 /// Writes what a handler answered as JSON. A type that JSON cannot hold is a bug of the provider, and by then the work

@@ -131,6 +131,12 @@ impl Store {
         }
     }
 
+    /// A future that resolves when the file has been closed, which follows the end of the last handle.
+    pub fn closed(&self) -> impl Future<Output = ()> + use<> {
+        let mut failed = self.failed.clone();
+        async move { while failed.changed().await.is_ok() {} }
+    }
+
     async fn ask<T>(&self, job: Job, answered: oneshot::Receiver<T>) -> Result<T, StoreError> {
         self.jobs.try_send(job).map_err(|_| self.why())?;
         answered.await.map_err(|_| self.why())

@@ -273,6 +273,11 @@ impl Worker {
         });
         let clean = self.serving.drain(grace).await;
         teller.abort();
+        let closed = self.store.closed();
+        drop((self.store, self.stop_handlers, self._stop_handlers));
+        // what is left behind may hold it; nobody waits for that
+        let closed = tokio::time::timeout(Duration::from_millis(limits::WORKER_STOP_GRACE_MS), closed).await;
+        let clean = clean && closed.is_ok();
         tracing::info!(service = %self.service, clean, "drained");
         clean
     }

@@ -24,6 +24,17 @@ const DEADLINE_MS: u64 = 20_000;
 struct Input {
     #[serde(default)]
     text: String,
+    /// An enum is a plain string, as in its schema.
+    #[serde(default)]
+    tone: Tone,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Tone {
+    #[default]
+    Plain,
+    Loud,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -120,7 +131,8 @@ fn builder(config: WorkerConfig, stage: &Arc<Stage>) -> WorkerBuilder {
             CapabilitySpec::read("cap:test:look", "Look", "Looks."),
             async |_: Context, input: Input| {
                 assert!(input.text != "panic", "told to");
-                Ok(Output { text: input.text, executions: 1 })
+                let loud = matches!(input.tone, Tone::Loud);
+                Ok(Output { text: if loud { input.text.to_uppercase() } else { input.text }, executions: 1 })
             },
         )
 }
@@ -363,9 +375,11 @@ async fn what_a_handler_says_of_its_failure_is_passed_on() {
     let error = fails(&gateway, &action("cap:test:chaos", json!({"text": "large"}))).await;
     assert_eq!(error.code, "aip.worker.answer_too_large");
     assert!(is_uncertain(&error));
+    let loud = ends(&gateway, &action("cap:test:look", json!({"text": "hey", "tone": "loud"}))).await;
+    assert_eq!(loud.output.unwrap()["text"], "HEY");
     let error = fails(&gateway, &action("cap:test:chaos", json!({"text": 7}))).await;
     assert_eq!(error.code, "aip.action.invalid_input");
-    assert_eq!(error.details.unwrap()["path"], "/text");
+    assert_eq!(error.details.unwrap()["path"], "text");
 }
 
 #[tokio::test]
