@@ -44,7 +44,7 @@ impl Inner {
                 metrics::counter!(names::WORKER_REPEATS).increment(1);
                 return Ended::Result(result);
             }
-            Known::Begun if !may_run_again(&received.offered.contract, has_key) => {
+            Known::Begun if late || !may_run_again(&received.offered.contract, has_key) => {
                 let result =
                     failed(&received, uncertain("an earlier life of the worker began it and did not finish"));
                 return self.keep(&received, result).await;
