@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aip_names::{Service, metrics as names, queue_group};
+use aip_names::{Identity, Service, metrics as names, queue_group};
 use async_nats::{Client, HeaderMap, Message, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -98,6 +98,7 @@ pub async fn serve<H: Handler>(
         endpoints.push(Arc::clone(&endpoint));
         let door = Door {
             client: client.clone(),
+            identity: bus.identity().clone(),
             service: registration.service.clone(),
             endpoint,
             room: Arc::clone(&room),
@@ -105,7 +106,7 @@ pub async fn serve<H: Handler>(
         };
         loops.push(tokio::spawn(door.run(subscriber, stop.clone())));
     }
-    let discovery = discovery::start(&client, &registration, endpoints).await?;
+    let discovery = discovery::start(bus, &registration, endpoints).await?;
     Ok(Serving { client, stop, loops, discovery })
 }
 
@@ -138,6 +139,7 @@ impl Drop for Serving {
 /// One endpoint and what its requests share.
 struct Door<H> {
     client: Client,
+    identity: Identity,
     service: Service,
     endpoint: Arc<Endpoint>,
     room: Arc<Semaphore>,
@@ -171,6 +173,12 @@ impl<H: Handler> Door<H> {
 
     async fn take(self: Arc<Self>, message: Message, running: &mut JoinSet<()>) {
         let Message { subject, reply, payload, headers, .. } = message;
+        if let Some(elsewhere) = reply.as_ref().filter(|reply| !self.identity.may_answer(reply)) {
+            tracing::warn!(%elsewhere, service = %self.service, "a request names no inbox for its answer");
+            self.endpoint.taken(Instant::now(), Some("reply subject"));
+            self.count("reply_subject");
+            return;
+        }
         let request = Incoming {
             subject: subject.to_string(),
             payload,

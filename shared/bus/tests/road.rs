@@ -343,3 +343,29 @@ async fn an_answer_goes_to_the_sender_alone() {
         assert_eq!(body(&message.payload), json!("bob"), "bob hears his own answer at most");
     }
 }
+
+/// The server lets anybody name any reply subject, and the answer goes out with the gateway's rights.
+#[tokio::test]
+async fn nobody_has_the_gateway_write_where_he_may_not() {
+    let nats = TestNats::start().await;
+    let (gateway, client) =
+        (bus(&nats, Identity::Gateway).await, bus(&nats, TestNats::client("alice")).await);
+    let td = TestNats::trust_domain();
+    let spec = aip_names::ledger_stream(&td, &Service::gateway(), 0, 1);
+    gateway.ensure_stream(&spec).await.unwrap();
+    let echo = Echo::open();
+    let _serving = serve_gateway(&gateway, echo.clone(), 8).await;
+    ask(&client, json!("there")).await;
+    let taken = echo.taken.load(Ordering::SeqCst);
+    let ledger = Subject::ledger(&td, &Service::gateway(), 0).to_string();
+    for elsewhere in [ledger, "_INBOX.gateway.x.1".to_owned(), subject("sandbox-restaurant")] {
+        let asked =
+            client.client().publish_with_reply(subject("gateway"), elsewhere, parcel(json!(1)).payload);
+        asked.await.unwrap();
+    }
+    // requests of one connection come in their order
+    assert_eq!(ask(&client, json!("after")).await, json!("after"));
+    assert_eq!(echo.taken.load(Ordering::SeqCst), taken + 1, "only what can be answered is handled");
+    let stream = gateway.jetstream().get_stream(&spec.name).await.unwrap();
+    assert_eq!(stream.cached_info().state.last_sequence, 0);
+}

@@ -18,6 +18,17 @@ pub enum Identity {
     Admin,
 }
 
+impl Identity {
+    /// True for a subject to which this identity may send an answer: somebody else's inbox, and nothing but an inbox.
+    ///
+    /// Whoever asks names the subject of the answer, and the server does not check that the asker may publish there.
+    /// The answer is sent with the answering service's rights, which reach its ledger.
+    pub fn may_answer(&self, reply: &str) -> bool {
+        let inbox = reply.strip_prefix("_INBOX.").and_then(|inbox| inbox.split_once('.'));
+        inbox.is_some_and(|(owner, rest)| !owner.is_empty() && !rest.is_empty() && owner != self.to_string())
+    }
+}
+
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -79,5 +90,36 @@ impl User {
     /// A malformed name.
     pub fn client(name: &str) -> Result<Self, NameError> {
         Ok(Self { identity: Identity::Client(Service::new(name)?), serves: Vec::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::Subject;
+    use crate::token::TrustDomain;
+
+    #[test]
+    fn answers_go_to_inboxes_of_others_and_nowhere_else() {
+        let gateway = Identity::Gateway;
+        for inbox in ["_INBOX.client-dev.q1.7", "_INBOX.client-dev.q", "_INBOX.gateway2.q"] {
+            assert!(gateway.may_answer(inbox), "{inbox}");
+        }
+        let td = TrustDomain::new("aip.local").unwrap();
+        let ledger = Subject::ledger(&td, &Service::gateway(), 0).to_string();
+        for elsewhere in [
+            ledger.as_str(),
+            "$JS.API.CONSUMER.DELETE.aip-aip_local-gateway-ledger-0.tail",
+            "aip.v1.aip_local.sandbox-accounts.v1.aip_core_v1_action",
+            "_INBOX.gateway.q1.7",
+            "_INBOX.client-dev",
+            "_INBOX.client-dev.",
+            "_INBOX..q",
+            "_INBOX.",
+            "_inbox.client-dev.q",
+            "",
+        ] {
+            assert!(!gateway.may_answer(elsewhere), "{elsewhere}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aip_names::Identity;
 use aip_wire::Timestamp;
 use async_nats::{Client, Message, Subscriber};
 use futures_util::StreamExt;
@@ -11,16 +12,18 @@ use tokio::task::JoinHandle;
 
 use super::stats::Endpoint;
 use super::{Registration, refused};
+use crate::bus::Bus;
 use crate::settings::BusError;
 
 const VERBS: [&str; 3] = ["PING", "INFO", "STATS"];
 
 /// Subscribes and answers until the task is aborted.
 pub(super) async fn start(
-    client: &Client,
+    bus: &Bus,
     registration: &Registration,
     endpoints: Vec<Arc<Endpoint>>,
 ) -> Result<JoinHandle<()>, BusError> {
+    let client = bus.client();
     let name = registration.service.to_string();
     // the unique end of an inbox identifies this instance
     let id = client.new_inbox().rsplit('.').next().unwrap_or_default().to_owned();
@@ -35,6 +38,7 @@ pub(super) async fn start(
     }
     let face = Face {
         client: client.clone(),
+        identity: bus.identity().clone(),
         name,
         id,
         version: registration.version.clone(),
@@ -53,6 +57,7 @@ pub(super) async fn start(
 /// What one instance tells about itself.
 struct Face {
     client: Client,
+    identity: Identity,
     name: String,
     id: String,
     version: String,
@@ -63,7 +68,7 @@ struct Face {
 
 impl Face {
     async fn answer(&self, question: Message) {
-        let Some(reply) = question.reply else { return };
+        let Some(reply) = question.reply.filter(|reply| self.identity.may_answer(reply)) else { return };
         let endpoints =
             |tell: fn(&Endpoint) -> Value| self.endpoints.iter().map(|endpoint| tell(endpoint)).collect();
         let answer = match question.subject.split('.').nth(1) {
