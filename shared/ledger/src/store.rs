@@ -56,6 +56,12 @@ from_redb!(
     redb::SetDurabilityError
 );
 
+impl From<std::io::Error> for StoreError {
+    fn from(error: std::io::Error) -> StoreError {
+        StoreError::Redb(redb::Error::Io(error))
+    }
+}
+
 impl From<redb::DatabaseError> for StoreError {
     fn from(error: redb::DatabaseError) -> StoreError {
         match error {
@@ -114,8 +120,36 @@ impl Store {
     /// # Errors
     /// `Locked`, `WrongStore`, `Newer`, or what redb says of a foreign or damaged file, which is left as it is.
     pub fn open(path: &Path, identity: &Identity) -> Result<Store, StoreError> {
+        if path.try_exists()? { Store::open_file(path, identity) } else { Store::found(path, identity) }
+    }
+
+    fn open_file(path: &Path, identity: &Identity) -> Result<Store, StoreError> {
         let db = Database::builder().set_cache_size(aip_names::limits::STORE_CACHE_BYTES).create(path)?;
         Store::prepare(db, identity)
+    }
+
+    /// Makes a store under another name and puts it in its place when it is whole: a half-made file at the path
+    /// would be refused for ever. The draft is locked while it is made, so one process at a time makes one.
+    fn found(path: &Path, identity: &Identity) -> Result<Store, StoreError> {
+        let draft = path.with_extension("new");
+        let store = match Store::open_file(&draft, identity) {
+            Ok(store) => store,
+            Err(StoreError::Locked) => return Err(StoreError::Locked),
+            Err(_) => {
+                // Left by a process that died while making it.
+                std::fs::remove_file(&draft)?;
+                Store::open_file(&draft, identity)?
+            }
+        };
+        if path.try_exists()? {
+            std::fs::remove_file(&draft)?;
+            return Store::open_file(path, identity);
+        }
+        std::fs::rename(&draft, path)?;
+        if let Some(folder) = path.parent() {
+            std::fs::File::open(folder)?.sync_all()?;
+        }
+        Ok(store)
     }
 
     /// The same on any storage, for the simulation.
@@ -129,10 +163,12 @@ impl Store {
     fn prepare(db: Database, identity: &Identity) -> Result<Store, StoreError> {
         let store = Store { db: Arc::new(db) };
         let txn = store.begin(true)?;
+        let empty = txn.list_tables()?.next().is_none();
         {
             let mut tables = Tables::open(&txn)?;
             let format = tables.meta.get("format")?.map(|row| row.value().to_vec());
             match format {
+                None if !empty => return Err(damaged("a redb file of another program")),
                 None => {
                     tables.meta.insert("format", FORMAT.to_be_bytes().as_slice())?;
                     let identity = serde_json::to_vec(identity).map_err(damaged)?;
@@ -234,3 +270,6 @@ fn write_position(position: &Position) -> [u8; 40] {
     hash.copy_from_slice(&position.hash.0);
     bytes
 }
+
+#[cfg(test)]
+mod tests;

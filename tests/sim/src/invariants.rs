@@ -115,9 +115,11 @@ pub fn entity_agrees<S: Subject>(
         Err(fault) => ensure(stopped, Invariant::Stopped, || format!("{key} at {seq}: {fault}")),
         Ok(found) => {
             ensure(!stopped, Invariant::Stopped, || format!("{key} at {seq} is not stopped"))?;
-            ensure(found.as_ref().map(|found| &found.state) == wanted.map(|stood| &stood.state), Invariant::State, || {
-                format!("{key} at {seq} is {found:?} where the log says {wanted:?}")
-            })
+            ensure(
+                found.as_ref().map(|found| &found.state) == wanted.map(|stood| &stood.state),
+                Invariant::State,
+                || format!("{key} at {seq} is {found:?} where the log says {wanted:?}"),
+            )
         }
     }
 }
@@ -132,7 +134,9 @@ pub fn store_agrees<S: Subject>(oracle: &Oracle<S>, snapshot: &Snapshot, seq: u6
         entity_agrees(oracle, snapshot, seq, key)?;
     }
     let log_time = View::<S::M>::log_time(snapshot);
-    ensure(log_time == oracle.log_time_at(seq), Invariant::State, || format!("log time {log_time} at {seq}"))?;
+    ensure(log_time == oracle.log_time_at(seq), Invariant::State, || {
+        format!("log time {log_time} at {seq}")
+    })?;
     for (name, holder) in oracle.claims_at(seq) {
         let wanted = holder.filter(|holder| holder.holds_at(log_time));
         let found = readable(View::<S::M>::claim(snapshot, name))?;
@@ -145,9 +149,11 @@ pub fn store_agrees<S: Subject>(oracle: &Oracle<S>, snapshot: &Snapshot, seq: u6
     let wanted = oracle.effects_at(seq).map(|(id, fate)| (id, &fate.effect, fate.mode, &fate.writer));
     ensure(found.eq(wanted), Invariant::State, || format!("pending effects at {seq} are {effects:?}"))?;
     let timers = readable(snapshot.due(Millis::MAX - 1, usize::MAX))?;
-    let found: BTreeMap<(&EntityKey, &str), Millis> =
-        timers.iter().map(|timer| ((&timer.entity, timer.name.as_str()), timer.due)).collect();
-    let wanted = oracle.timers_at(seq).map(|(key, name, due)| ((key, name), due)).collect();
+    let found: BTreeMap<(&EntityKey, &str), (Millis, String)> = timers
+        .iter()
+        .map(|timer| ((&timer.entity, timer.name.as_str()), (timer.due, timer.replica.clone())))
+        .collect();
+    let wanted = oracle.timers_at(seq).map(|(key, name, timer)| ((key, name), timer.clone())).collect();
     ensure(found == wanted && found.len() == timers.len(), Invariant::State, || {
         format!("timers at {seq} are {timers:?} where the log says {wanted:?}")
     })
@@ -193,7 +199,11 @@ pub fn stopped_with_reason<S: Subject>(oracle: &Oracle<S>, entity: &EntityKey, w
 // === L-2 ===
 
 /// A decision is acknowledged by a replica that stands at `position`.
-pub fn effective<S: Subject>(oracle: &Oracle<S>, evidence: &Evidence, position: u64) -> Result<u64, Violation> {
+pub fn effective<S: Subject>(
+    oracle: &Oracle<S>,
+    evidence: &Evidence,
+    position: u64,
+) -> Result<u64, Violation> {
     let found = oracle.find(evidence);
     found.filter(|seq| *seq <= position).ok_or_else(|| {
         let detail = format!("{evidence:?} was acknowledged at {position}; the log has it at {found:?}");

@@ -32,7 +32,7 @@ mod world;
 
 pub use invariants::{Invariant, Violation};
 pub use report::{Counts, Fault, Report, Sight};
-pub use run::{Failure, run, sweep};
+pub use run::{Failure, hunt, run, sweep};
 pub use subject::{Evidence, Subject};
 pub use world::World;
 

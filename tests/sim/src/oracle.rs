@@ -54,7 +54,8 @@ pub struct Oracle<S: Subject> {
     entities: BTreeMap<EntityKey, Vec<Stood<StateOf<S>>>>,
     pub stopped: BTreeMap<EntityKey, u64>,
     claims: BTreeMap<String, Vec<(u64, Option<Holder>)>>,
-    timers: BTreeMap<(EntityKey, String), Vec<(u64, Option<Millis>)>>,
+    /// When a timer is due, and the replica that set it.
+    timers: BTreeMap<(EntityKey, String), Vec<(u64, Option<(Millis, String)>)>>,
     pub effects: BTreeMap<EffectId, Fate<EffectOf<S>>>,
     causes: BTreeMap<Evidence, u64>,
 }
@@ -80,8 +81,9 @@ impl<S: Subject> Oracle<S> {
     pub fn learn(&mut self, subject: &S, message: &LogMessage) -> Result<&Meant, Violation> {
         let log_time = self.log_time_at(message.seq.saturating_sub(1)).max(message.time_ms());
         let mut meant = Meant { log_time, ..Meant::default() };
-        let batch = Batch::decode(&message.bytes)
-            .map_err(|error| Violation::new(Invariant::Judged, format!("message {}: {error}", message.seq)))?;
+        let batch = Batch::decode(&message.bytes).map_err(|error| {
+            Violation::new(Invariant::Judged, format!("message {}: {error}", message.seq))
+        })?;
         let last = self.writers.entry(batch.writer.to_string()).or_default();
         if batch.number <= *last {
             meant.sights.push(Sight::BatchCopy);
@@ -123,8 +125,9 @@ impl<S: Subject> Oracle<S> {
                 self.stopped.insert(entity, seq);
             }
             Ok(Appended::Void(verdict)) => meant.sights.push(match verdict {
-                Verdict::Effective | Verdict::Copy => Sight::RecordCopy,
-                Verdict::Void(VoidReason::Superseded { .. }) => Sight::RecordSuperseded,
+                Verdict::Effective | Verdict::Copy | Verdict::Void(VoidReason::Superseded { .. }) => {
+                    Sight::RecordSuperseded
+                }
                 Verdict::Void(VoidReason::StaleRead { .. }) => Sight::RecordStaleRead,
                 Verdict::Void(VoidReason::Claimed { .. }) => Sight::RecordClaimed,
             }),
@@ -144,7 +147,7 @@ impl<S: Subject> Oracle<S> {
                 if let Some(cause) = cause {
                     self.causes.insert(Evidence { entity: entity.clone(), cause }, seq);
                 }
-                self.changed(subject, seq, &entity, &writer);
+                self.changed(subject, seq, &entity, &writer, &mut meant.sights);
                 meant.changed.push(entity);
             }
         }
@@ -152,7 +155,14 @@ impl<S: Subject> Oracle<S> {
     }
 
     /// Notes what an effective record of `entity` has changed.
-    fn changed(&mut self, subject: &S, seq: u64, entity: &EntityKey, writer: &WriterId) {
+    fn changed(
+        &mut self,
+        subject: &S,
+        seq: u64,
+        entity: &EntityKey,
+        writer: &WriterId,
+        sights: &mut Vec<Sight>,
+    ) {
         let Ok(Some(now)) = self.memory.entity(entity) else { return };
         let ended = subject.ended(&now.state);
         let (head, n) = (now.head, now.n);
@@ -164,19 +174,24 @@ impl<S: Subject> Oracle<S> {
             };
             note(stood, seq, holder);
         }
-        let set: BTreeMap<String, Millis> = self
-            .memory
-            .timers()
-            .filter(|(key, _, _)| *key == entity)
-            .map(|(_, name, due)| (name.to_owned(), due))
-            .collect();
+        let mut by_other = false;
+        let set = self.memory.timers().filter(|(key, _, _)| *key == entity);
+        let set: BTreeMap<String, Millis> = set.map(|(_, name, due)| (name.to_owned(), due)).collect();
         for name in set.keys() {
             self.timers.entry((entity.clone(), name.clone())).or_default();
         }
         for ((key, name), stood) in &mut self.timers {
             if key == entity {
-                note(stood, seq, set.get(name).copied());
+                let before = stood.last().and_then(|(_, timer)| timer.clone());
+                let due = set.get(name).copied();
+                if before.as_ref().map(|(due, _)| *due) != due {
+                    by_other |= due.is_none() && before.is_some_and(|(_, setter)| setter != writer.replica.0);
+                    stood.push((seq, due.map(|due| (due, writer.replica.0.clone()))));
+                }
             }
+        }
+        if by_other {
+            sights.push(Sight::TimerEndedByOther);
         }
         let pending: BTreeSet<&EffectId> =
             self.memory.effects().map(|(id, _, _)| id).filter(|id| id.entity == *entity).collect();
@@ -189,8 +204,7 @@ impl<S: Subject> Oracle<S> {
         for (id, effect, mode) in self.memory.effects() {
             if id.entity == *entity && id.n == n {
                 let (effect, writer) = (effect.clone(), writer.clone());
-                let fate =
-                    Fate { effect, mode, writer, record: head, since: seq, gone: None, ended: false };
+                let fate = Fate { effect, mode, writer, record: head, since: seq, gone: None, ended: false };
                 self.effects.insert(id.clone(), fate);
             }
         }
@@ -230,10 +244,9 @@ impl<S: Subject> Oracle<S> {
         self.claims.iter().map(move |(name, stood)| (name.as_str(), noted(stood, seq)))
     }
 
-    pub fn timers_at(&self, seq: u64) -> impl Iterator<Item = (&EntityKey, &str, Millis)> {
-        self.timers
-            .iter()
-            .filter_map(move |((key, name), stood)| Some((key, name.as_str(), *noted(stood, seq)?)))
+    pub fn timers_at(&self, seq: u64) -> impl Iterator<Item = (&EntityKey, &str, &(Millis, String))> {
+        let timers = self.timers.iter();
+        timers.filter_map(move |((key, name), stood)| Some((key, name.as_str(), noted(stood, seq)?)))
     }
 
     /// Effects that are pending at `seq`.

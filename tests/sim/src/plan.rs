@@ -60,6 +60,10 @@ pub struct Plan {
     pub hole: f64,
     pub repeat: f64,
     pub kill_output: f64,
+    /// The disk fails in a step that takes messages.
+    pub disk_step: f64,
+    /// The longest time between two ticks.
+    pub tick_ms: u64,
     pub not_now: f64,
     pub slow: f64,
     pub mischief: Vec<Mischief>,
@@ -81,6 +85,9 @@ impl Plan {
             (kind, commands / 2)
         });
         let some = |rng: &mut Rng, most: f64| if rng.random() { rng.random_range(0.0..most) } else { 0.0 };
+        let disk_step = if rng.random_bool(0.3) { rng.random_range(0.0..0.2) } else { 0.0 };
+        // Rare ticks leave hard commits to the steps that take messages, where a failing disk hurts most.
+        let tick_ms = if disk_step > 0.0 { 1_200 } else { [60, 250, 1_200][rng.random_range(0..3)] };
         Plan {
             nodes,
             barrier,
@@ -95,6 +102,8 @@ impl Plan {
             hole: some(rng, 0.05),
             repeat: some(rng, 0.1),
             kill_output: if rng.random_bool(0.3) { rng.random_range(0.0..0.02) } else { 0.0 },
+            disk_step,
+            tick_ms,
             not_now: some(rng, 0.4),
             slow: some(rng, 0.3),
             mischief: MISCHIEF.iter().copied().filter(|_| rng.random_bool(0.4)).collect(),

@@ -8,7 +8,7 @@ use aip_ledger::replica::Variant;
 
 use crate::toy::ToySubject;
 use crate::world::World;
-use crate::{Counts, Report};
+use crate::{Counts, Invariant, Report, Violation};
 
 /// A seed that went wrong, and where its event log was written.
 #[derive(Debug)]
@@ -42,12 +42,20 @@ pub fn sweep(seeds: Range<u64>, variant: Variant) -> (Counts, Option<Failure>) {
     (counts, None)
 }
 
+/// Looks for a seed that breaks one of these invariants; other violations on the way don't count.
+pub fn hunt(seeds: Range<u64>, variant: Variant, invariants: &[Invariant]) -> Option<(u64, Violation)> {
+    seeds.into_iter().find_map(|seed| {
+        let violation = run(seed, variant, false).violation?;
+        invariants.contains(&violation.invariant).then_some((seed, violation))
+    })
+}
+
 /// Runs the seed again and keeps its event log: the same seed gives the same run.
 fn write_trace(seed: u64, variant: Variant) -> Option<PathBuf> {
     let report = catch_unwind(AssertUnwindSafe(|| run(seed, variant, true))).ok()?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/sim");
     std::fs::create_dir_all(&folder).ok()?;
-    let path = folder.join(format!("{seed}.log"));
+    let path = folder.canonicalize().ok()?.join(format!("{seed}.log"));
     std::fs::write(&path, report.trace.join("\n")).ok()?;
     Some(path)
 }

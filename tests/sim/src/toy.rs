@@ -18,17 +18,32 @@ pub struct Toy;
 /// What clients ask of a thing, each under a request id of their own that takes effect at most once.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    Add { amount: u64 },
+    Add {
+        amount: u64,
+    },
     /// Adds what `from` holds, which must not change before this is recorded.
-    Copy { from: String },
+    Copy {
+        from: String,
+    },
     /// Takes a name that at most one thing holds, for good or for a while.
-    Take { name: String, for_ms: Option<Millis> },
-    Free { name: String },
+    Take {
+        name: String,
+        for_ms: Option<Millis>,
+    },
+    Free {
+        name: String,
+    },
     /// Starts effects and perhaps a timer.
-    Begin { repeatable: u32, once: u32, timer_ms: Option<Millis> },
+    Begin {
+        repeatable: u32,
+        once: u32,
+        timer_ms: Option<Millis>,
+    },
     End,
     /// Records what can't be applied, with a claim that must not be taken then.
-    Poison { name: String },
+    Poison {
+        name: String,
+    },
     /// Records nothing.
     Look,
 }

@@ -33,22 +33,63 @@ use node::Node;
 type LifeId = u64;
 
 enum Event<S: Subject> {
-    Start { node: usize },
-    Step { node: usize, life: LifeId },
-    Tick { node: usize, life: LifeId },
+    Start {
+        node: usize,
+    },
+    Step {
+        node: usize,
+        life: LifeId,
+    },
+    Tick {
+        node: usize,
+        life: LifeId,
+    },
     /// Something reaches a replica's shell; what a tail brings counts only while that tail is the current one.
-    Deliver { node: usize, life: LifeId, tail: Option<TailId>, input: Input<S::M> },
-    Interrupt { node: usize, life: LifeId },
-    Arrive { append: Append, id: u64, copy: bool },
-    OpenTail { node: usize, life: LifeId, tail: TailId, from: u64 },
-    Pump { tail: TailId },
-    Ask { node: usize, life: LifeId, request: u64 },
+    Deliver {
+        node: usize,
+        life: LifeId,
+        tail: Option<TailId>,
+        input: Input<S::M>,
+    },
+    Interrupt {
+        node: usize,
+        life: LifeId,
+    },
+    Arrive {
+        append: Append,
+        id: u64,
+        copy: bool,
+    },
+    OpenTail {
+        node: usize,
+        life: LifeId,
+        tail: TailId,
+        from: u64,
+    },
+    Pump {
+        tail: TailId,
+    },
+    Ask {
+        node: usize,
+        life: LifeId,
+        request: u64,
+    },
     ServerUp,
-    Foreign { bytes: Bytes },
+    Foreign {
+        bytes: Bytes,
+    },
     Burst,
-    Issue { op: usize },
+    Issue {
+        op: usize,
+    },
     Mischief,
-    Worked { node: usize, life: LifeId, id: EffectId, record: Hash, outcome: CommandOf<S> },
+    Worked {
+        node: usize,
+        life: LifeId,
+        id: EffectId,
+        record: Hash,
+        outcome: CommandOf<S>,
+    },
 }
 
 pub struct World<S: Subject> {

@@ -16,9 +16,14 @@ const TRIES_MAX: u32 = 6;
 /// Who waits under a token.
 #[derive(Clone, Copy, Debug)]
 pub enum Waiting {
-    Command { op: usize },
+    Command {
+        op: usize,
+    },
     /// A read that must see what was acknowledged up to `floor`.
-    Read { floor: u64, version: Version },
+    Read {
+        floor: u64,
+        version: Version,
+    },
 }
 
 /// One request of one client, over all its tries.

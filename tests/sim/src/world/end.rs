@@ -21,8 +21,7 @@ impl<S: Subject> World<S> {
         let mut disaster = self.plan.disaster;
         while self.clients.ops.len() < self.plan.commands as usize {
             self.pass(self.now + 100)?;
-            if let Some((kind, _)) =
-                disaster.take_if(|(_, after)| self.clients.ops.len() >= *after as usize)
+            if let Some((kind, _)) = disaster.take_if(|(_, after)| self.clients.ops.len() >= *after as usize)
             {
                 self.strike(kind)?;
             }
@@ -109,7 +108,7 @@ impl<S: Subject> World<S> {
         if let Some((id, fate)) = oracle.effects_at(last).find(|(id, _)| going(&id.entity)) {
             return Some(Violation::new(Invariant::Settled, format!("{id} is pending: {fate:?}")));
         }
-        if let Some((entity, name, due)) = oracle.timers_at(last).find(|(entity, _, _)| going(entity)) {
+        if let Some((entity, name, (due, _))) = oracle.timers_at(last).find(|(entity, _, _)| going(entity)) {
             return Some(Violation::new(Invariant::Settled, format!("{name} of {entity} is due at {due}")));
         }
         let flying = self.flying.len();
@@ -153,14 +152,12 @@ impl<S: Subject> World<S> {
     /// The digest of a fresh store that reads the whole log, by a replica that never serves.
     fn replay(&self, version: Version) -> Result<Hash, Violation> {
         let stream = self.log.stream(version);
-        let identity =
-            Identity { service: "toy".to_owned(), trust_domain: "sim.local".to_owned(), shard: 0 };
+        let identity = Identity { service: "toy".to_owned(), trust_domain: "sim.local".to_owned(), shard: 0 };
         let me = WriterId { replica: ReplicaId("replay".to_owned()), life: "0".to_owned() };
         let digest = || {
             let store = Store::with_backend(InMemoryBackend::new(), &identity)?;
             let machine: S::M = self.subject.machine();
-            let mut replica =
-                Replica::new(machine, store, me, BarrierMode::LastSequence, Variant::Sound)?;
+            let mut replica = Replica::new(machine, store, me, BarrierMode::LastSequence, Variant::Sound)?;
             // A log that is said to go on keeps this one catching up for ever.
             let info = LogInfo { last_seq: stream.last() + 1, ..stream.info() };
             let messages = stream.messages().cloned().map(Input::<S::M>::Message);

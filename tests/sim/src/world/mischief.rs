@@ -4,7 +4,7 @@ use aip_ledger::Batch;
 use rand::Rng as _;
 
 use super::{Event, World};
-use crate::disk::{Ending, Operation};
+use crate::disk::Ending;
 use crate::invariants::Check;
 use crate::oracle::Oracle;
 use crate::plan::{Disaster, Mischief};
@@ -47,12 +47,7 @@ impl<S: Subject> World<S> {
                 self.nodes[node].skew_ms += self.rng.random_range(-5_000..5_000);
             }
             Mischief::Partition => self.partition(node),
-            Mischief::DiskError => {
-                let operation = [Operation::Read, Operation::Write, Operation::Sync];
-                let operation = operation[self.rng.random_range(0..3)];
-                let after = [0, 1, 3, 8, 20][self.rng.random_range(0..5)];
-                self.nodes[node].disk.arm(operation, after);
-            }
+            Mischief::DiskError => self.arm_disk(node),
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use rand::Rng as _;
 use super::clients::Waiting;
 use super::network::TailId;
 use super::{Event, LifeId, World};
-use crate::disk::{Disk, Ending};
+use crate::disk::{Disk, Ending, Operation};
 use crate::invariants::{self, Check};
 use crate::log::Version;
 use crate::{Fault, Invariant, Rng, Sight, Subject, Violation};
@@ -27,6 +27,8 @@ pub struct Node<S: Subject> {
     /// The last message that the last life was given; a commit that failed may have taken it all the same.
     pub reached: u64,
     pub partitioned_until: u64,
+    /// A whole store was made. Until then each try begins anew, as it does with files.
+    founded: bool,
 }
 
 pub struct Life<S: Subject> {
@@ -72,6 +74,7 @@ impl<S: Subject> Node<S> {
             hard: 0,
             reached: 0,
             partitioned_until: 0,
+            founded: false,
         }
     }
 
@@ -89,6 +92,12 @@ impl<S: Subject> World<S> {
     pub(super) fn start(&mut self, node: usize) -> Check {
         if self.nodes[node].life.is_some() {
             return Ok(());
+        }
+        if !self.nodes[node].founded {
+            self.nodes[node].disk = Disk::default();
+        }
+        if self.chance(self.plan.disk_step) {
+            self.arm_disk(node);
         }
         let opened = Store::with_backend(self.nodes[node].disk.mount(), &identity());
         let failed = self.take_disk_faults(node);
@@ -111,12 +120,13 @@ impl<S: Subject> World<S> {
         };
         let (position, from) = (standing.position, &self.nodes[node]);
         invariants::came_back(position.seq, from.hard, from.reached)?;
-        if position.seq < from.reached {
+        if position.seq < from.reached && from.founded {
             self.sight(Sight::StoreFellBack);
         }
         invariants::store_agrees(&self.oracles[self.nodes[node].version], replica.snapshot(), position.seq)?;
         let id = self.lives;
         self.say(|_| format!("r{node} starts life {id} at {}", position.seq));
+        self.nodes[node].founded = true;
         self.nodes[node].reached = position.seq;
         self.nodes[node].life = Some(Life {
             id,
@@ -155,7 +165,7 @@ impl<S: Subject> World<S> {
             self.push(node, None, Input::Tick);
             let paused = self.nodes[node].life(life).map_or(0, |life| life.paused_until);
             let paused = paused.saturating_sub(self.now);
-            self.after(paused + 20, paused + 400, Event::Tick { node, life });
+            self.after(paused + 20, paused + self.plan.tick_ms, Event::Tick { node, life });
         }
     }
 
@@ -164,6 +174,7 @@ impl<S: Subject> World<S> {
         let entropy = self.rng.random();
         let most = if self.rng.random_bool(0.3) { self.rng.random_range(1..4) } else { usize::MAX };
         let wall_ms = self.wall_ms(node);
+        let breaks = self.chance(self.plan.disk_step);
         let Some(life) = self.nodes[node].life(id) else { return Ok(()) };
         if life.paused_until > now {
             let paused = life.paused_until - now;
@@ -192,6 +203,10 @@ impl<S: Subject> World<S> {
             }
             given.push(input);
         }
+        if breaks && moved {
+            self.arm_disk(node);
+        }
+        let Some(life) = self.nodes[node].life(id) else { return Ok(()) };
         let mut out = Vec::new();
         let at = Now { wall_ms, mono_ms: now - life.began, entropy };
         let stepped = life.replica.step(at, given, &mut out);
@@ -235,7 +250,9 @@ impl<S: Subject> World<S> {
         }
         if position != before {
             let version = open.map_or(self.nodes[node].version, |(version, _)| version);
-            invariants::may_speak(Some(self.log.stream(version)), &position, "a message is applied")?;
+            for position in [&before, &position] {
+                invariants::may_speak(Some(self.log.stream(version)), position, "a message is applied")?;
+            }
             self.nodes[node].version = version;
             if let Err(violation) = self.learned(node, before, position, &said) {
                 return self.unless_disk_failed(node, violation);
@@ -280,13 +297,19 @@ impl<S: Subject> World<S> {
             let detail = format!("the store of r{node} failed on a good disk: {error}");
             return Err(Violation::new(Invariant::Durable, detail));
         }
-        if self.rng.random() {
+        if self.rng.random_bool(0.8) {
             let open = self.nodes[node].life.as_ref().and_then(|life| life.open);
             self.speak_all(node, id, open, out)?;
         }
         let ending = if self.rng.random() { Ending::Killed } else { Ending::PowerLoss };
         self.kill(node, ending);
         Ok(())
+    }
+
+    pub(super) fn arm_disk(&mut self, node: usize) {
+        let operation = [Operation::Read, Operation::Write, Operation::Sync][self.rng.random_range(0..3)];
+        let after = [0, 0, 1, 3, 12][self.rng.random_range(0..5)];
+        self.nodes[node].disk.arm(operation, after);
     }
 
     /// Whether the disk has failed this process.
