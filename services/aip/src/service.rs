@@ -29,7 +29,7 @@ pub struct SandboxArgs {
 pub async fn gateway(args: GatewayArgs) -> Result<ExitCode, Failure> {
     let config = aip_gateway::config::Config::load(args.config.as_deref(), args.flags)
         .map_err(|error| because("the gateway's configuration", &error))?;
-    let metrics = telemetry("gateway")?;
+    let metrics = prepare("gateway")?;
     let exposition: aip_gateway::edge::Exposition = Arc::new(move || metrics.render());
     let ended = aip_gateway::run::run(config, exposition, aip_sdk::terminated()).await;
     match ended {
@@ -41,12 +41,14 @@ pub async fn gateway(args: GatewayArgs) -> Result<ExitCode, Failure> {
 pub async fn sandbox(args: SandboxArgs) -> Result<ExitCode, Failure> {
     let config = aip_sandbox::Config::load(&args.config)
         .map_err(|error| because("the sandbox's configuration", &error))?;
-    telemetry("sandbox")?;
+    prepare("sandbox")?;
     let ended = aip_sandbox::run(config, aip_sdk::terminated()).await;
     ended.map(|()| ExitCode::SUCCESS).map_err(|error| because("the sandbox ended", &error))
 }
 
-fn telemetry(service: &str) -> Result<Metrics, Failure> {
+/// What every service does first: is what it judges by what was shipped, and where does its log go.
+fn prepare(service: &str) -> Result<Metrics, Failure> {
+    aip_wire::schemas::check().map_err(|error| because("the built-in schemas", &error))?;
     // A person at a terminal reads text; whoever collects logs reads JSON.
     let format = if std::io::stderr().is_terminal() { Format::Text } else { Format::Json };
     aip_telemetry::init(service, env!("CARGO_PKG_VERSION"), format)
