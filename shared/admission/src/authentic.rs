@@ -44,6 +44,7 @@ pub struct ReplayClaim {
 #[derive(Debug)]
 pub struct Authenticator {
     directory: ArcSwap<Directory>,
+    changes: tokio::sync::watch::Sender<u64>,
     keys: KeyPool,
 }
 
@@ -114,7 +115,11 @@ impl Authenticator {
     /// The HTTP client for key sets cannot be built.
     pub fn new(directory: Arc<Directory>) -> Result<Authenticator, AuthenticatorError> {
         let keys = KeyPool::new(&directory)?;
-        Ok(Authenticator { directory: ArcSwap::new(directory), keys })
+        Ok(Authenticator {
+            directory: ArcSwap::new(directory),
+            changes: tokio::sync::watch::Sender::new(0),
+            keys,
+        })
     }
 
     /// The directory of the moment. Take it once a request, so that one request is judged by one directory.
@@ -126,6 +131,12 @@ impl Authenticator {
     pub fn replace(&self, directory: Arc<Directory>) {
         self.keys.follow(&directory);
         self.directory.store(directory);
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Counts the directories that came after the first: who relies on one for longer has to look again.
+    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Who shows this token: for requests that have no envelope. `now_ms` is the wall clock.

@@ -14,6 +14,7 @@ pub struct Caller {
     method: Method,
     scopes: Scopes,
     tenants: Vec<String>,
+    until_ms: Option<u64>,
 }
 
 // === impl Caller ===
@@ -25,12 +26,19 @@ impl Caller {
             method,
             scopes: party.scopes.clone(),
             tenants: party.tenants.clone(),
+            until_ms: None,
         }
     }
 
     /// Less than the directory gives, for a token that says so.
     pub(crate) fn narrowed_to(mut self, scopes: &Scopes) -> Caller {
         self.scopes = self.scopes.narrowed_to(scopes);
+        self
+    }
+
+    /// The proof holds no longer than this.
+    pub(crate) fn until(mut self, until_ms: Option<u64>) -> Caller {
+        self.until_ms = until_ms;
         self
     }
 
@@ -51,6 +59,11 @@ impl Caller {
 
     pub fn method(&self) -> &Method {
         &self.method
+    }
+
+    /// When the token that proved the caller expires; `None` for one that does not, and for a signature.
+    pub fn until_ms(&self) -> Option<u64> {
+        self.until_ms
     }
 
     pub fn scopes(&self) -> &Scopes {

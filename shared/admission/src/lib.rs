@@ -22,6 +22,7 @@ pub mod idempotency;
 mod keys;
 pub mod pattern;
 mod policy;
+mod reader;
 mod reads;
 #[cfg(test)]
 mod testing;
@@ -34,4 +35,5 @@ pub use contract::{ContractView, contract_hash};
 pub use directory::{Directory, DirectoryError, Problem};
 pub use idempotency::Reservation;
 pub use policy::{Admitted, admit};
-pub use reads::{Family, may_discover, may_read, may_register};
+pub use reader::{Place, Reader, Thing};
+pub use reads::{Family, may_cancel, may_discover, may_read, may_register};

@@ -12,25 +12,34 @@ use crate::policy;
 pub enum Family {
     Action,
     Receipt,
+    /// The feed of events.
+    Event,
+    /// Audit events, to look at.
     Audit,
+    /// Audit events and receipts, to take away (16.7). Needed on top of [`Family::Audit`].
+    AuditExport,
 }
 
 // === impl Family ===
 
 impl Family {
-    fn own(self) -> &'static str {
+    pub(crate) fn own(self) -> &'static str {
         match self {
             Family::Action => "action:read",
             Family::Receipt => "receipt:read",
+            Family::Event => "events:read",
             Family::Audit => "audit:read",
+            Family::AuditExport => "audit:export",
         }
     }
 
-    fn any(self) -> &'static str {
+    pub(crate) fn any(self) -> &'static str {
         match self {
             Family::Action => "action:read:any",
             Family::Receipt => "receipt:read:any",
+            Family::Event => "events:read:any",
             Family::Audit => "audit:read:any",
+            Family::AuditExport => "audit:export:any",
         }
     }
 }
@@ -44,6 +53,17 @@ pub fn may_read(caller: &Caller, owner: &PrincipalId, tenant: Option<&str>, fami
     let any = tenant.is_some() && caller.scopes().cover(family.any());
     inside && (own || any)
 }
+
+/// Whether the caller may ask to cancel what `owner` began in `tenant`: its owner, who may invoke, or who may cancel
+/// all of a tenant.
+pub fn may_cancel(caller: &Caller, owner: &PrincipalId, tenant: Option<&str>) -> bool {
+    let inside = tenant.is_none_or(|tenant| caller.tenants().iter().any(|own| own == tenant));
+    let own = caller.id() == owner && caller.scopes().cover(policy::INVOKE_SCOPE);
+    let any = tenant.is_some() && caller.scopes().cover(CANCEL_ANY);
+    inside && (own || any)
+}
+
+const CANCEL_ANY: &str = "action:cancel:any";
 
 /// Whether discovery may show this capability: only what the caller could invoke exists for it (9.8).
 pub fn may_discover(caller: &Caller, capability: &Capability, directory: &Directory, now_ms: u64) -> bool {

@@ -48,7 +48,7 @@ fn api_key(token: &str, directory: &Directory, now_ms: u64) -> Result<Caller, Re
         return Err(refuse(codes::AUTH_TOKEN_EXPIRED, "the api key has expired"));
     }
     let party = directory.party(&key.principal).ok_or_else(unknown)?;
-    Ok(Caller::new(party, Method::ApiKey { id: key.id.clone() }))
+    Ok(Caller::new(party, Method::ApiKey { id: key.id.clone() }).until(key.expires_at_ms))
 }
 
 async fn jwt(token: &str, directory: &Directory, keys: &KeyPool, now_ms: u64) -> Result<Caller, Refusal> {
@@ -65,8 +65,8 @@ async fn jwt(token: &str, directory: &Directory, keys: &KeyPool, now_ms: u64) ->
         return Err(algorithm());
     }
     let claims = verified_claims(token, &key.decoding, key.algorithm, issuer)?;
-    check_times(&claims, issuer.leeway_ms, now_ms)?;
-    caller(&claims, issuer, directory)
+    let until_ms = check_times(&claims, issuer.leeway_ms, now_ms)?;
+    Ok(caller(&claims, issuer, directory)?.until(Some(until_ms)))
 }
 
 fn verified_claims(
@@ -95,9 +95,11 @@ fn verified_claims(
     Ok(verified.claims)
 }
 
-fn check_times(claims: &Claims, leeway_ms: u64, now_ms: u64) -> Result<(), Refusal> {
+/// When the token expires, if it is valid now.
+fn check_times(claims: &Claims, leeway_ms: u64, now_ms: u64) -> Result<u64, Refusal> {
     let expires_at_ms = instant_ms(claims, "exp")?.ok_or_else(|| malformed("the token has no expiry"))?;
-    if now_ms >= expires_at_ms.saturating_add(leeway_ms) {
+    let until_ms = expires_at_ms.saturating_add(leeway_ms);
+    if now_ms >= until_ms {
         return Err(refuse(codes::AUTH_TOKEN_EXPIRED, "the token has expired"));
     }
     if instant_ms(claims, "nbf")?
@@ -105,7 +107,7 @@ fn check_times(claims: &Claims, leeway_ms: u64, now_ms: u64) -> Result<(), Refus
     {
         return Err(refuse(codes::AUTH_TOKEN, "the token is not valid yet"));
     }
-    Ok(())
+    Ok(until_ms)
 }
 
 /// A `NumericDate` of RFC 7519: seconds, perhaps with a fraction.

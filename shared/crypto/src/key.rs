@@ -94,6 +94,16 @@ impl SigningKey {
         &self.did
     }
 
+    /// A key for another purpose that follows from this one: whoever holds this key can make it, nobody else.
+    pub(crate) fn derived(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
+        let seed = Zeroizing::new(self.key.to_bytes());
+        let mut derived = Zeroizing::new([0; 32]);
+        // 32 bytes are never too many for HKDF to give
+        let _ =
+            hkdf::Hkdf::<sha2::Sha256>::new(None, seed.as_ref()).expand(purpose.as_bytes(), derived.as_mut());
+        derived
+    }
+
     pub(crate) fn sign(&self, message: &[u8]) -> [u8; 64] {
         self.key.sign(message).to_bytes()
     }

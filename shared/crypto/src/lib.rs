@@ -11,6 +11,7 @@
 //! | [`key`] | signing keys and the files that hold them | 22.7 |
 //! | [`sign`] | signed envelopes | 22.2 |
 //! | [`receipt`] | receipt hashes and chains | 18.2 |
+//! | [`seal`] | opaque tokens, such as cursors | 16.2 |
 //! | [`session`] | encryption between the two ends of a session | 22.11 |
 //!
 //! Everything here works on [`serde_json::Value`] and not on typed messages, because a signature or hash covers what
@@ -21,6 +22,7 @@ pub mod canonical;
 pub mod did;
 pub mod key;
 pub mod receipt;
+pub mod seal;
 pub mod session;
 pub mod sign;
 
