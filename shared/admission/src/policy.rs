@@ -6,8 +6,10 @@ mod credential;
 mod features;
 mod identity;
 
-use aip_names::limits::{ACTION_TIMEOUT_DEFAULT_MS, ACTION_TIMEOUT_MAX_MS, ADMISSION_TEXT_BYTES_MAX};
-use aip_wire::{Action, Capability, Refusal, codes};
+use aip_names::limits::{
+    ACTION_ASYNC_TIMEOUT_MAX_MS, ACTION_TIMEOUT_DEFAULT_MS, ACTION_TIMEOUT_MAX_MS, ADMISSION_TEXT_BYTES_MAX,
+};
+use aip_wire::{Action, ActionMode, Capability, Refusal, codes};
 
 use crate::authentic::{Authentic, ReplayClaim};
 use crate::context::{CONTEXT_VERSION, PolicyResult, PrincipalRef, TrustedContext};
@@ -15,7 +17,7 @@ use crate::contract::ContractView;
 use crate::directory::Directory;
 use crate::idempotency::{self, Reservation, Scope};
 
-pub(crate) use identity::may_invoke;
+pub(crate) use identity::{INVOKE_SCOPE, may_invoke};
 
 /// An action that may run, with the context that it runs in. Only [`admit`] makes one.
 #[derive(Debug, Clone)]
@@ -61,7 +63,7 @@ pub fn admit(
     )?;
 
     features::check_mode(&action, &contract)?;
-    let deadline_ms = deadline_ms(&action, &contract, now_ms)?;
+    let deadline_ms = deadline_ms(&action, &contract, directory.limits().async_timeout_ms, now_ms)?;
     features::check_available(authentic.envelope(), &action, &contract)?;
 
     let scope = Scope {
@@ -95,13 +97,22 @@ pub fn admit(
 }
 
 /// The one moment after which nobody waits any more: as asked, or as the contract says, within our bound (11.1).
-fn deadline_ms(action: &Action, contract: &ContractView, now_ms: u64) -> Result<u64, Refusal> {
-    let asked = action.timeout_ms.unwrap_or_else(|| contract.timeout_ms.unwrap_or(ACTION_TIMEOUT_DEFAULT_MS));
-    if action.timeout_ms.is_some() && asked > ACTION_TIMEOUT_MAX_MS {
-        let message = format!("an action may take {ACTION_TIMEOUT_MAX_MS} ms at most");
+fn deadline_ms(
+    action: &Action,
+    contract: &ContractView,
+    async_usual_ms: u64,
+    now_ms: u64,
+) -> Result<u64, Refusal> {
+    let (usual_ms, most_ms) = match action.mode {
+        Some(ActionMode::Async) => (async_usual_ms, ACTION_ASYNC_TIMEOUT_MAX_MS),
+        _ => (ACTION_TIMEOUT_DEFAULT_MS, ACTION_TIMEOUT_MAX_MS),
+    };
+    let asked = action.timeout_ms.unwrap_or_else(|| contract.timeout_ms.unwrap_or(usual_ms));
+    if action.timeout_ms.is_some() && asked > most_ms {
+        let message = format!("an action of this mode may take {most_ms} ms at most");
         return Err(Refusal::new(codes::LIMIT_TIMEOUT, "/body/action/timeout_ms", message));
     }
-    let granted = asked.min(contract.timeout_ms.unwrap_or(u64::MAX)).min(ACTION_TIMEOUT_MAX_MS);
+    let granted = asked.min(contract.timeout_ms.unwrap_or(u64::MAX)).min(most_ms);
     Ok(now_ms.saturating_add(granted))
 }
 

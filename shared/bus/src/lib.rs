@@ -3,6 +3,7 @@
 //! - [`Bus`] connects, never gives up, and says through [`Link`] whether the server is there and fit.
 //! - [`Frame`] and [`Parcel`] read and write the TransportMessage of 20.4.
 //! - [`Bus::request`] asks, [`serve`] answers: bounded, drained on shutdown, listed by `nats micro`.
+//! - [`Bus::enqueue`] puts work into a worker's queue, [`Bus::taker`] takes it out.
 //! - [`Bus::ensure_stream`] makes a stream what the registry says, or refuses.
 //!
 //! It judges no message: an envelope passes through as the bytes that came. It spells no subject.
@@ -10,6 +11,7 @@
 mod bus;
 mod frame;
 mod link;
+mod queue;
 mod request;
 mod serve;
 mod server;
@@ -20,6 +22,7 @@ pub use async_nats::{HeaderMap, jetstream};
 pub use bus::Bus;
 pub use frame::{Frame, FrameError, Parcel};
 pub use link::{Link, Up};
+pub use queue::{Batch, Job, JobError, QueueError, Taker, Worked};
 pub use request::RequestError;
 pub use serve::{Answer, Handler, Incoming, Registration, Serving, serve};
 pub use settings::{BusError, Settings};

@@ -4,7 +4,7 @@
 //! The comparison is over the JSON that the server speaks, not over the client's types: a setting that a
 //! newer server knows and we do not must be seen as well.
 
-use aip_names::{Persist, StreamSpec, metrics as names};
+use aip_names::{Persist, Retention, StreamSpec, metrics as names};
 use async_nats::jetstream::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -150,22 +150,28 @@ impl Bus {
 
 /// The declaration in the server's words, with every default written out.
 fn config(spec: &StreamSpec) -> Map<String, Value> {
+    let (retention, messages_max, duplicate_window, deny_delete) = match spec.retention {
+        Retention::Everything => ("limits", -1, DUPLICATE_WINDOW_NS, true),
+        Retention::Work { messages_max, copies_window_ms } => {
+            ("workqueue", messages_max, copies_window_ms.saturating_mul(1_000_000), false)
+        }
+    };
     let config = json!({
         "name": spec.name,
         "description": spec.description,
         "subjects": spec.subjects,
-        "retention": "limits",
+        "retention": retention,
         "storage": "file",
         "discard": "new",
         "num_replicas": spec.replicas,
         "max_age": 0,
         "max_bytes": -1,
-        "max_msgs": -1,
+        "max_msgs": messages_max,
         "max_msgs_per_subject": -1,
         "max_consumers": -1,
         "max_msg_size": spec.message_bytes_max,
-        "duplicate_window": DUPLICATE_WINDOW_NS,
-        "deny_delete": true,
+        "duplicate_window": duplicate_window,
+        "deny_delete": deny_delete,
         "deny_purge": false,
         "allow_direct": false,
         "allow_rollup_hdrs": false,

@@ -113,6 +113,10 @@ pub const TIMER_RETRY_MS: u64 = 5_000;
 /// Effects performed at the same time.
 pub const EFFECTS_RUNNING_MAX: usize = 4_096;
 
+/// Stores that take part in one recovery.
+pub const RECOVERY_STORES_MAX: usize = 8;
+/// Entities whose chains are looked for at a time.
+pub const RECOVERY_ENTITIES_PAGE: usize = 256;
 /// Messages a replica asks for at a time.
 pub const LEDGER_TAIL_BATCH: usize = 256;
 /// How long one such request stands.
@@ -121,6 +125,33 @@ pub const LEDGER_TAIL_EXPIRES_MS: u64 = 30_000;
 pub const LEDGER_TAIL_HEARTBEAT_MS: u64 = 5_000;
 /// After which silence of its reader the server forgets a consumer.
 pub const LEDGER_TAIL_INACTIVE_MS: u64 = 60_000;
+
+// === work queues ===
+
+/// How long a worker may keep a message of its queue without a sign of life. The lease of the protocol is the ledger's.
+pub const QUEUE_ACK_WAIT_MS: u64 = 10_000;
+/// How often a worker shows the queue that it still has a message.
+pub const QUEUE_PROGRESS_MS: u64 = 3_000;
+/// Times that one message is handed out; an action that no worker even began by then is dead-lettered. Attempts that
+/// were begun have a message each, so [`ASYNC_ATTEMPTS_MAX`] is reached long before.
+pub const QUEUE_DELIVERIES_MAX: i64 = 16;
+const _: () = assert!((ASYNC_ATTEMPTS_MAX as i64) < QUEUE_DELIVERIES_MAX);
+/// Messages of one queue that workers hold at the same time.
+pub const QUEUE_HELD_MAX: i64 = 16_384;
+/// Messages of one queue; more wait in the ledger.
+pub const QUEUE_MESSAGES_MAX: i64 = 1_000_000;
+/// For how long a queue drops a copy of a message.
+pub const QUEUE_COPIES_WINDOW_MS: u64 = 120_000;
+/// Messages a worker asks for at a time.
+pub const QUEUE_BATCH_MAX: usize = 64;
+/// How long one such request stands.
+pub const QUEUE_EXPIRES_MS: u64 = 5_000;
+/// How long a worker rests before it asks a queue again that could not be asked.
+pub const QUEUE_RETRY_MS: u64 = 500;
+/// How long a message rests that a worker can't take and another may.
+pub const QUEUE_NAK_MS: u64 = 1_000;
+/// How long a queue may take to keep a message.
+pub const QUEUE_PUBLISH_TIMEOUT_MS: u64 = 2_000;
 
 // === admission ===
 
@@ -152,6 +183,10 @@ pub const RSA_MODULUS_BYTES: std::ops::RangeInclusive<usize> = 256..=1_024;
 pub const ACTION_TIMEOUT_DEFAULT_MS: u64 = 30_000;
 /// The longest that an action may ask for; below [`NATS_REPLY_WINDOW_MS`], so that an answer still gets through.
 pub const ACTION_TIMEOUT_MAX_MS: u64 = 300_000;
+/// How long an asynchronous action may take, waiting included, when neither caller nor contract nor directory says.
+pub const ACTION_ASYNC_TIMEOUT_DEFAULT_MS: u64 = 900_000;
+/// The longest that an asynchronous action may ask for. Nobody holds a request open for it.
+pub const ACTION_ASYNC_TIMEOUT_MAX_MS: u64 = 3_600_000;
 /// An idempotency key. It only names something; what it stands for is the action.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 512;
 
@@ -281,10 +316,59 @@ pub const CATALOG_COMPILING_MAX: usize = 2;
 pub const ADMIT_TRIES_MAX: usize = 4;
 /// How long after its deadline an action's waiter still waits for the record of its end.
 pub const RESULT_GRACE_MS: u64 = 2_000;
-/// Records of one action: the admission, two for each attempt, and the end.
-pub const ACTION_RECORDS_MAX: usize = 2 * DISPATCH_ATTEMPTS_MAX as usize + 2;
+/// Attempts at an asynchronous action that a worker began, the first included; after the last it is dead-lettered.
+pub const ASYNC_ATTEMPTS_MAX: u32 = 5;
+/// How long a worker has an attempt to itself after it was heard of.
+pub const LEASE_MS: u64 = 8_000;
+/// How long a lease that is over still stands before its attempt is given up: a gateway that was away must first hear
+/// the workers that could not be heard.
+pub const LEASE_GRACE_MS: u64 = 2_500;
+/// How often a worker is heard of.
+pub const LEASE_HEARTBEAT_MS: u64 = 3_000;
+/// Answers of superseded workers that are kept as evidence of one action; later ones are only noted.
+pub const LATE_ANSWERS_MAX: u32 = 16;
+/// How long a queued action rests before it is published again, in case its queue was lost. The queue drops copies.
+pub const ENQUEUE_AGAIN_MS: u64 = 5_000;
+/// How long a worker's cancellation rests before it is told again; what was not heard is not resent by NATS.
+pub const CANCEL_AGAIN_MS: u64 = 2_000;
+/// Why somebody cancels, in their words.
+pub const CANCEL_REASON_BYTES_MAX: usize = 256;
+/// How often an asynchronous action's lease may be renewed, and so recorded, in all.
+pub const LEASES_MAX: usize = (ACTION_ASYNC_TIMEOUT_MAX_MS / 2_000) as usize;
+/// Records of one action: the admission, some for each attempt, its leases, a cancellation, late answers and the end.
+pub const ACTION_RECORDS_MAX: usize =
+    4 * DISPATCH_ATTEMPTS_MAX as usize + LEASES_MAX + LATE_ANSWERS_MAX as usize + 4;
 /// An id that a client chooses.
 pub const ID_BYTES_MAX: usize = 256;
+
+// === reads of the gateway ===
+
+/// Rows of a page when its reader does not say.
+pub const PAGE_ROWS_DEFAULT: usize = 100;
+/// Bytes of a page's rows as compact JSON, so that a page fits an envelope on every road. One row is always given.
+pub const PAGE_BYTES_MAX: usize = 262_144;
+/// Values of a page's rows, so that a page's reader may take it for one document.
+pub const PAGE_NODES_MAX: usize = 40_000;
+/// Index rows looked at for one page. A page that found less says where to go on.
+pub const PAGE_SCAN_ROWS_MAX: usize = 2_000;
+/// Index rows looked at to count the matches of a list: `total_size` counts matches among so many of the newest.
+pub const LIST_COUNT_ROWS_MAX: usize = 2_000;
+/// Index rows read at a time.
+pub const INDEX_ROWS_PER_SCAN: usize = 256;
+/// How long a cursor may be used.
+pub const CURSOR_TTL_MS: u64 = 86_400_000;
+/// A cursor as text; those we give out are far shorter.
+pub const CURSOR_BYTES_MAX: usize = 1_024;
+/// Frames of one live stream that wait for its reader.
+pub const STREAM_FRAMES_MAX: usize = 64;
+/// How long the reader of a live stream may take nothing while frames wait, before it is dropped.
+pub const STREAM_STALL_MS: u64 = 15_000;
+/// The longest silence of a live stream (section 20.2).
+pub const STREAM_HEARTBEAT_MS: u64 = 10_000;
+/// How often the authorization of a live stream is judged anew, besides when it ends by itself.
+pub const STREAM_AUTHORITY_MS: u64 = 10_000;
+/// When a reader should come back whose live stream broke off.
+pub const STREAM_RETRY_MS: u64 = 1_000;
 
 // === sdk ===
 
@@ -306,6 +390,12 @@ pub const WORKER_RESULTS_MAX: u64 = 1_000_000;
 pub const WORKER_RESULTS_BYTES_MAX: u64 = 1_073_741_824;
 /// Old answers taken away with one commit.
 pub const WORKER_RESULTS_PRUNED_MAX: usize = 64;
+/// How long the gateway may take to answer what a worker reports of an attempt.
+pub const WORKER_REPORT_TIMEOUT_MS: u64 = 3_000;
+/// How long the second try at a report waits; each later one waits twice as long.
+pub const WORKER_REPORT_BACKOFF_FIRST_MS: u64 = 100;
+/// The longest that a try at a report waits.
+pub const WORKER_REPORT_BACKOFF_MAX_MS: u64 = 1_000;
 /// How long the gateway may take to answer a registration.
 pub const WORKER_REGISTER_TIMEOUT_MS: u64 = 5_000;
 /// How often a worker registers again.
@@ -332,8 +422,8 @@ pub const CLIENT_QUERY_TIMEOUT_MS: u64 = 10_000;
 
 /// Sections of one report, each of about a kilobyte: a whole report stays below [`WORKER_ANSWER_BYTES_MAX`].
 pub const SANDBOX_REPORT_SECTIONS_MAX: u16 = 400;
-/// The longest that the slow job takes, below [`ACTION_TIMEOUT_MAX_MS`].
-pub const SANDBOX_SLOW_MS_MAX: u64 = 290_000;
+/// The longest that the slow job takes, below [`ACTION_ASYNC_TIMEOUT_MAX_MS`].
+pub const SANDBOX_SLOW_MS_MAX: u64 = 900_000;
 /// The largest amount of one transfer, in minor units: exact in any JSON reader.
 pub const SANDBOX_AMOUNT_MINOR_MAX: u64 = 1_000_000_000_000;
 /// A text that a provider keeps: a name, a memo, a title.

@@ -57,10 +57,6 @@ impl Names {
                 let shard = decimal(last).ok_or_else(not_ours)?;
                 return Ok(Subject::Ledger { trust_domain, service: Service::new(service)?, shard });
             }
-            if let Some(service) = service.strip_suffix("-queue") {
-                let message_type = find(MessageType::WHAT, &self.message_types, last)?;
-                return Ok(Subject::Queue { trust_domain, service: Service::new(service)?, message_type });
-            }
             if let Some(service) = service.strip_suffix("-chunks") {
                 let action_id = Atom::new(last)?;
                 return Ok(Subject::Chunks { trust_domain, service: Service::new(service)?, action_id });
@@ -69,6 +65,13 @@ impl Names {
                 let kind = find(EventKind::WHAT, &self.event_kinds, last)?;
                 return Ok(Subject::Events { trust_domain, service: Service::new(service)?, kind });
             }
+        }
+        if let [service, version, last] = rest
+            && let Some(service) = service.strip_suffix("-queue")
+        {
+            let message_type = find(MessageType::WHAT, &self.message_types, last)?;
+            let (service, version) = (Service::new(service)?, Version::new(version)?);
+            return Ok(Subject::Queue { trust_domain, service, version, message_type });
         }
         match rest {
             [service, version, message_type] => Ok(Subject::Message {

@@ -5,7 +5,7 @@
 //! workers, and everybody hears only their own inbox.
 
 use crate::identity::{Identity, User};
-use crate::streams::ledger_stream_name;
+use crate::streams::{ledger_stream_name, queue_given_up, queue_stream_name};
 use crate::subject::Subject;
 use crate::token::{MessageType, NameError, Service, TrustDomain, Version};
 use crate::{LEDGER_SHARDS, limits, queue_group};
@@ -16,6 +16,10 @@ mod tests;
 /// Message types that workers and the gateway exchange.
 const ACTION: &str = "aip.core.v1.action";
 const MANIFEST: &str = "aip.discovery.v1.manifest_response";
+const CANCEL: &str = "aip.core.v1.cancel";
+/// What a worker says to the gateway of an attempt.
+const HEARTBEAT: &str = "aip.core.v1.heartbeat";
+const ACTION_RESULT: &str = "aip.core.v1.action_result";
 
 /// What one NATS user may do.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,13 +46,13 @@ pub fn inbox_prefix(identity: &Identity) -> String {
     format!("_INBOX.{identity}")
 }
 
-/// What `user` may do in `td`.
+/// What `user` may do in `td`, beside `everyone`: the gateway keeps the work queues of all workers there are.
 ///
 /// # Errors
 /// None in practice: the two message types above are well formed.
-pub fn permissions(td: &TrustDomain, user: &User) -> Result<Permissions, NameError> {
+pub fn permissions(td: &TrustDomain, user: &User, everyone: &[User]) -> Result<Permissions, NameError> {
     let mut granted = match &user.identity {
-        Identity::Gateway => gateway(td)?,
+        Identity::Gateway => gateway(td, everyone)?,
         Identity::Worker(_) => worker(td, &user.serves)?,
         Identity::Client(_) => Permissions {
             publish_allow: vec![Subject::all_messages(td, &Service::gateway(), Version::V1)],
@@ -60,27 +64,42 @@ pub fn permissions(td: &TrustDomain, user: &User) -> Result<Permissions, NameErr
     Ok(granted)
 }
 
-fn gateway(td: &TrustDomain) -> Result<Permissions, NameError> {
+fn gateway(td: &TrustDomain, everyone: &[User]) -> Result<Permissions, NameError> {
     let own = Service::gateway();
-    let action = MessageType::new(ACTION)?;
-    let mut publish_allow = vec![format!("aip.v1.{}.*.*.{}", td.token(), action.token())];
+    let (action, cancel) = (MessageType::new(ACTION)?, MessageType::new(CANCEL)?);
+    let mut publish_allow =
+        [&action, &cancel].map(|told| format!("aip.v1.{}.*.*.{}", td.token(), told.token())).to_vec();
     publish_allow.extend(ledger(td, &own));
     let mut subscribe_allow = vec![in_group(&Subject::all_messages(td, &own, Version::V1), &own)];
+    let mut workers: Vec<&Service> = everyone.iter().flat_map(|user| &user.serves).collect();
+    workers.sort();
+    workers.dedup();
+    for worker in workers {
+        publish_allow.extend(queue_kept(td, worker));
+        subscribe_allow.push(in_group(&queue_given_up(td, worker), &own));
+    }
     subscribe_allow.extend(discovery(&own));
     Ok(Permissions { publish_allow, subscribe_allow, responses: Some(ONE_REPLY) })
 }
 
 fn worker(td: &TrustDomain, serves: &[Service]) -> Result<Permissions, NameError> {
-    let manifest = Subject::message(td, &Service::gateway(), Version::V1, &MessageType::new(MANIFEST)?);
-    let mut subscribe_allow = Vec::new();
+    let (mut publish_allow, mut subscribe_allow) = (Vec::new(), Vec::new());
+    for told in [MANIFEST, HEARTBEAT, ACTION_RESULT] {
+        let told = MessageType::new(told)?;
+        publish_allow.push(Subject::message(td, &Service::gateway(), Version::V1, &told).to_string());
+    }
+    let cancel = MessageType::new(CANCEL)?;
     for service in serves {
+        publish_allow.extend(queue_taken(td, service));
+        // without the group: whichever replica runs the action has to hear it
+        subscribe_allow.push(format!("aip.v1.{}.{service}.*.{}", td.token(), cancel.token()));
         subscribe_allow.push(in_group(&format!("aip.v1.{}.{service}.*.*", td.token()), service));
         subscribe_allow.extend(discovery(service));
     }
     // services share the questions to everybody
     subscribe_allow.sort();
     subscribe_allow.dedup();
-    Ok(Permissions { publish_allow: vec![manifest.to_string()], subscribe_allow, responses: Some(ONE_REPLY) })
+    Ok(Permissions { publish_allow, subscribe_allow, responses: Some(ONE_REPLY) })
 }
 
 fn admin() -> Permissions {
@@ -113,6 +132,27 @@ fn ledger(td: &TrustDomain, service: &Service) -> Vec<String> {
         }
     }
     subjects
+}
+
+/// Making and filling a worker's queue, and looking at what it gave up. Taking from it is the worker's.
+fn queue_kept(td: &TrustDomain, worker: &Service) -> Vec<String> {
+    let stream = queue_stream_name(td, worker);
+    let mut subjects: Vec<String> = ["CREATE", "UPDATE", "INFO", "MSG.GET", "MSG.DELETE"]
+        .map(|verb| format!("$JS.API.STREAM.{verb}.{stream}"))
+        .to_vec();
+    subjects.push(format!("$JS.API.CONSUMER.CREATE.{stream}.>"));
+    subjects.push(format!("$JS.API.CONSUMER.INFO.{stream}.*"));
+    subjects
+}
+
+/// Taking from the own queue, and saying what became of a message.
+fn queue_taken(td: &TrustDomain, worker: &Service) -> Vec<String> {
+    let stream = queue_stream_name(td, worker);
+    vec![
+        format!("$JS.API.CONSUMER.INFO.{stream}.*"),
+        format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.*"),
+        format!("$JS.ACK.{stream}.>"),
+    ]
 }
 
 /// Being found by the services API: `$SRV.PING`, `$SRV.PING.<name>`, `$SRV.PING.<name>.<id>`, and so `INFO` and `STATS`.

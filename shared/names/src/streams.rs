@@ -3,7 +3,7 @@
 
 use crate::limits;
 use crate::subject::Subject;
-use crate::token::{Service, TrustDomain};
+use crate::token::{MessageType, Service, TrustDomain, Version};
 
 /// When a stream's server fsyncs a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +14,17 @@ pub enum Persist {
     Async,
 }
 
-/// A stream. File storage, limits retention, discard new and no deletion of messages are common to all, so
-/// they are not fields; neither age, size nor count is limited, since a ledger that drops its head is lost.
+/// Which messages a stream keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retention {
+    /// All of them, and nobody deletes one: a ledger that drops its head is lost.
+    Everything,
+    /// Those that no worker has finished yet, up to a number. A copy of a message, by its id, is dropped for a while;
+    /// that saves work and is not relied on.
+    Work { messages_max: i64, copies_window_ms: u64 },
+}
+
+/// A stream. File storage and discard new are common to all, so they are not fields; neither age nor size is limited.
 ///
 /// `deny_purge` stays false: it cannot be taken back, and a ledger will be purged below its snapshots. Until
 /// then no identity is permitted to purge.
@@ -26,6 +35,7 @@ pub struct StreamSpec {
     pub subjects: Vec<String>,
     pub replicas: usize,
     pub persist: Persist,
+    pub retention: Retention,
     /// The largest message with its headers.
     pub message_bytes_max: usize,
 }
@@ -57,6 +67,7 @@ pub fn ledger_stream(td: &TrustDomain, service: &Service, shard: u16, replicas: 
         subjects: vec![Subject::ledger(td, service, shard).to_string()],
         replicas,
         persist: Persist::Sync,
+        retention: Retention::Everything,
         message_bytes_max: limits::NATS_PAYLOAD_BYTES_MAX,
     }
 }
@@ -69,4 +80,63 @@ pub fn ledger_tail() -> ConsumerSpec {
         heartbeat_ms: limits::LEDGER_TAIL_HEARTBEAT_MS,
         inactive_ms: limits::LEDGER_TAIL_INACTIVE_MS,
     }
+}
+
+/// How workers take from a work queue: one durable consumer for each version of a worker, shared by its replicas,
+/// each message acknowledged for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkConsumerSpec {
+    pub name: String,
+    pub filter: String,
+    pub ack_wait_ms: u64,
+    pub deliveries_max: i64,
+    pub held_max: i64,
+}
+
+/// Name of the stream behind a worker's queue: `aip-<td>-<service>-queue`.
+pub fn queue_stream_name(td: &TrustDomain, service: &Service) -> String {
+    format!("aip-{}-{service}-queue", td.token())
+}
+
+/// The queue of a worker's service. What is in it can be published again from the gateway's ledger, so a single server
+/// need not fsync it; a replicated stream can't be kept so (the server refuses), and need not.
+pub fn queue_stream(td: &TrustDomain, service: &Service, replicas: usize) -> StreamSpec {
+    StreamSpec {
+        name: queue_stream_name(td, service),
+        description: format!("work for {service} in {td}"),
+        subjects: vec![Subject::all_queues(td, service)],
+        replicas,
+        persist: if replicas == 1 { Persist::Async } else { Persist::Sync },
+        retention: Retention::Work {
+            messages_max: limits::QUEUE_MESSAGES_MAX,
+            copies_window_ms: limits::QUEUE_COPIES_WINDOW_MS,
+        },
+        message_bytes_max: limits::NATS_PAYLOAD_BYTES_MAX,
+    }
+}
+
+/// Name of the consumer that one version of a worker shares.
+pub fn queue_consumer_name(version: Version) -> String {
+    version.to_string()
+}
+
+/// How one version of a worker takes from its queue.
+pub fn queue_consumer(
+    td: &TrustDomain,
+    service: &Service,
+    version: Version,
+    message_type: &MessageType,
+) -> WorkConsumerSpec {
+    WorkConsumerSpec {
+        name: queue_consumer_name(version),
+        filter: Subject::queue(td, service, version, message_type).to_string(),
+        ack_wait_ms: limits::QUEUE_ACK_WAIT_MS,
+        deliveries_max: limits::QUEUE_DELIVERIES_MAX,
+        held_max: limits::QUEUE_HELD_MAX,
+    }
+}
+
+/// Where the server says that a message of a queue was handed out as often as it may be.
+pub fn queue_given_up(td: &TrustDomain, service: &Service) -> String {
+    format!("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{}.*", queue_stream_name(td, service))
 }

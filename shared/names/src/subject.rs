@@ -19,8 +19,8 @@ pub enum Subject {
     Stream { trust_domain: TrustDomain, service: Service, version: Version, correlation_id: Atom },
     /// `aip.v1.<td>.<service>-ledger.v1.<shard>`: the service's log.
     Ledger { trust_domain: TrustDomain, service: Service, shard: u16 },
-    /// `aip.v1.<td>.<service>-queue.v1.<message-type>`: durable work.
-    Queue { trust_domain: TrustDomain, service: Service, message_type: MessageType },
+    /// `aip.v1.<td>.<service>-queue.<version>.<message-type>`: durable work for one version of a worker.
+    Queue { trust_domain: TrustDomain, service: Service, version: Version, message_type: MessageType },
     /// `aip.v1.<td>.<service>-chunks.v1.<action-id>`: the internal chunk log.
     Chunks { trust_domain: TrustDomain, service: Service, action_id: Atom },
     /// `aip.v1.<td>.<service>-events.v1.<kind>`.
@@ -48,6 +48,21 @@ impl Subject {
         Self::Ledger { trust_domain: td.clone(), service: service.clone(), shard }
     }
 
+    /// Where durable work of `message_type` waits for `service`.
+    pub fn queue(td: &TrustDomain, service: &Service, version: Version, message_type: &MessageType) -> Self {
+        Self::Queue {
+            trust_domain: td.clone(),
+            service: service.clone(),
+            version,
+            message_type: message_type.clone(),
+        }
+    }
+
+    /// Pattern of all durable work for `service`, whatever its version.
+    pub fn all_queues(td: &TrustDomain, service: &Service) -> String {
+        format!("aip.v1.{}.{service}-queue.*.*", td.token())
+    }
+
     /// Pattern of all messages to `service`, and nothing else: what a service listens on.
     pub fn all_messages(td: &TrustDomain, service: &Service, version: Version) -> String {
         format!("aip.v1.{}.{service}.{version}.*", td.token())
@@ -71,8 +86,13 @@ impl fmt::Display for Subject {
             Self::Ledger { trust_domain, service, shard } => {
                 write!(f, "aip.v1.{}.{service}-ledger.v1.{shard}", trust_domain.token())
             }
-            Self::Queue { trust_domain, service, message_type } => {
-                write!(f, "aip.v1.{}.{service}-queue.v1.{}", trust_domain.token(), message_type.token())
+            Self::Queue { trust_domain, service, version, message_type } => {
+                write!(
+                    f,
+                    "aip.v1.{}.{service}-queue.{version}.{}",
+                    trust_domain.token(),
+                    message_type.token()
+                )
             }
             Self::Chunks { trust_domain, service, action_id } => {
                 write!(f, "aip.v1.{}.{service}-chunks.v1.{action_id}", trust_domain.token())

@@ -69,16 +69,23 @@ impl Config {
         line(&mut text, 1, &format!("store_dir: {}", quoted(&self.store_dir.to_string_lossy())));
         line(&mut text, 1, "sync_interval: always");
         text.push_str("}\n\naccounts {\n  AIP {\n    jetstream: enabled\n    users: [\n");
+        let everyone: Vec<User> = self.users.iter().map(|(user, _)| user.clone()).collect();
         for (user, key) in &self.users {
-            self.render_user(&mut text, user, key)?;
+            self.render_user(&mut text, user, key, &everyone)?;
         }
         text.push_str("    ]\n  }\n}\n");
         Ok(text)
     }
 
-    fn render_user(&self, text: &mut String, user: &User, key: &UserKey) -> Result<(), NatsdError> {
+    fn render_user(
+        &self,
+        text: &mut String,
+        user: &User,
+        key: &UserKey,
+        everyone: &[User],
+    ) -> Result<(), NatsdError> {
         let Permissions { publish_allow, subscribe_allow, responses } =
-            permissions(&self.trust_domain, user)?;
+            permissions(&self.trust_domain, user, everyone)?;
         line(text, 3, &format!("# {}", user.identity));
         line(text, 3, "{");
         match key {

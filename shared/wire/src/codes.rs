@@ -124,15 +124,11 @@ codes! {
     UNSUPPORTED_MEMORY = "aip.unsupported.memory", Permanent, 501, once, Public, "this release does not take memory contexts";
     UNSUPPORTED_COMPLIANCE = "aip.unsupported.compliance", Permanent, 501, once, Public, "this release does not take compliance contexts";
     UNSUPPORTED_CONVERSATION = "aip.unsupported.conversation", Permanent, 501, once, Public, "this release does not take conversations";
-    UNSUPPORTED_ASYNC = "aip.unsupported.async", Permanent, 501, once, Public, "this release does not run actions asynchronously";
     UNSUPPORTED_STREAMING = "aip.unsupported.streaming", Permanent, 501, once, Public, "this release does not stream";
-    UNSUPPORTED_CANCELLATION = "aip.unsupported.cancellation", Permanent, 501, once, Public, "this release does not cancel actions";
     UNSUPPORTED_ESCALATION = "aip.unsupported.escalation", Permanent, 501, once, Public, "this release does not handle escalations";
     UNSUPPORTED_RESOURCE = "aip.unsupported.resource", Permanent, 501, once, Public, "this release does not serve resources";
     UNSUPPORTED_ENCRYPTION = "aip.unsupported.encryption", Permanent, 501, once, Public, "this release does not take encrypted sessions";
-    UNSUPPORTED_EVENTS = "aip.unsupported.events", Permanent, 501, once, Public, "this release does not serve event and chunk reads";
-    UNSUPPORTED_ACTION_LIST = "aip.unsupported.action_list", Permanent, 501, once, Public, "this release does not list actions";
-    UNSUPPORTED_AUDIT_QUERY = "aip.unsupported.audit_query", Permanent, 501, once, Public, "this release does not serve audit queries";
+    UNSUPPORTED_EVENTS = "aip.unsupported.events", Permanent, 501, once, Public, "this release does not serve chunk reads";
     UNSUPPORTED_WEBSOCKET = "aip.unsupported.websocket", Permanent, 501, once, Public, "this release does not speak WebSocket";
 
     ACTION_INPUT = "aip.action.invalid_input", Permanent, 400, once, Internal, "the input does not fit the capability's input schema";
@@ -141,6 +137,9 @@ codes! {
     ACTION_NOT_FOUND = "aip.action.not_found", Permanent, 404, once, Public, "no action of this id is visible to the reader";
     ACTION_NOT_READY = "aip.action.result_not_ready", Temporary, 409, retry, Internal, "the action has not ended yet";
     ACTION_DEADLINE = "aip.action.deadline_expired", Permanent, 504, once, Internal, "the action's time was over before it ended";
+    ACTION_CANCELLED = "aip.action.cancelled", Permanent, 409, once, Internal, "the action was cancelled before it ended";
+    ACTION_DEAD_LETTERED = "aip.action.dead_lettered", Connector, 502, once, Internal, "every attempt that the action may have came to nothing; it is kept for a person to look at";
+    ACTION_SUPERSEDED = "aip.action.attempt_superseded", Permanent, 409, once, Internal, "the attempt is not, or no longer, the one that counts; what is said of it changes nothing";
     ACTION_UNCERTAIN = "aip.action.uncertain_outcome", Connector, 502, once, Internal, "the action may or may not have taken effect; it is not tried again";
 
     IDEMPOTENCY_REQUIRED = "aip.idempotency.key_required", Permanent, 400, once, Public, "the capability needs an idempotency key";
@@ -152,6 +151,7 @@ codes! {
     WORKER_INVALID = "aip.worker.answer_invalid", Connector, 502, once, Internal, "the worker answered something that is no result of this action";
     WORKER_FAILED = "aip.worker.failed", Connector, 502, once, Confidential, "the worker could not finish the action";
     WORKER_SILENT = "aip.worker.no_answer", Connector, 504, retry, Internal, "the worker got the action and did not answer; nothing that matters can have happened";
+    WORKER_LOST = "aip.worker.lease_expired", Connector, 504, retry, Internal, "the worker was not heard of for longer than its lease; what it did is not known";
     WORKER_UNAVAILABLE = "aip.worker.unavailable", Connector, 503, retry, Internal, "no worker took the action; it has not been started";
 
     CREDENTIAL_REQUIRED = "aip.credential.required", Policy, 403, once, Internal, "the capability needs a credential reference";
@@ -173,6 +173,8 @@ codes! {
 
     QUERY_INVALID = "aip.query.invalid", Permanent, 400, once, Public, "a query has an unknown, repeated or malformed parameter";
     QUERY_CURSOR = "aip.query.cursor_invalid", Permanent, 400, once, Public, "the cursor is not one that was given out for this query and reader";
+    QUERY_CURSOR_EXPIRED = "aip.query.cursor_expired", Permanent, 410, once, Public, "the cursor was given out too long ago; ask from the beginning";
+    STREAM_READER_SLOW = "aip.stream.reader_too_slow", Transport, 503, retry, Public, "the reader of a live stream took nothing for too long; it may go on where it was";
     RECEIPT_NOT_FOUND = "aip.receipt.not_found", Permanent, 404, once, Public, "no receipt or chain of this id is visible to the reader";
     RECEIPT_BROKEN = "aip.receipt.chain_broken", Permanent, 400, once, Internal, "a receipt chain does not verify";
 

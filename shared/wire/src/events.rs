@@ -62,6 +62,9 @@ macro_rules! kinds {
 kinds! {
     ACTION_ADMITTED = "aip.action.admitted", Replayed, Internal, "the action passed admission and is durable";
     ACTION_DISPATCHED = "aip.action.dispatched", Replayed, Internal, "the action was handed to a worker";
+    ACTION_QUEUED = "aip.action.queued", Replayed, Internal, "the action waits in its worker's queue";
+    ACTION_STARTED = "aip.action.started", Replayed, Internal, "a worker began the action";
+    ACTION_ATTEMPT_LOST = "aip.action.attempt_lost", Replayed, Internal, "an attempt came to nothing; another may follow";
     ACTION_CANCELLING = "aip.action.cancelling", Replayed, Internal, "somebody asked to cancel the action";
     ACTION_COMPLETED = "aip.action.completed", Replayed, Internal, "the action ended with a result that its contract admits";
     ACTION_FAILED = "aip.action.failed", Replayed, Internal, "the action ended with an error";
@@ -69,7 +72,7 @@ kinds! {
     ACTION_EXPIRED = "aip.action.expired", Replayed, Internal, "the action's time was over before it ended";
     ACTION_DEAD_LETTERED = "aip.action.dead_lettered", Replayed, Internal, "the action was given up for a person to look at";
     ACTION_DUPLICATE = "aip.action.duplicate_answered", Recorded, Internal, "a repeated request was answered from the first outcome";
-    ACTION_LATE_ANSWER = "aip.action.late_answer", Recorded, Confidential, "a worker answered after the action had ended; nothing changed";
+    ACTION_LATE_ANSWER = "aip.action.late_answer", Recorded, Confidential, "a superseded worker answered, or one after the action had ended; nothing changed";
     ACTION_REFUSED = "aip.action.refused", Recorded, Confidential, "an authenticated action was refused before admission";
     ACTION_READ = "aip.action.read", Recorded, Internal, "somebody read an action's status or result";
 

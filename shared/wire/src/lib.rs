@@ -3,6 +3,7 @@
 //! Bytes become a [`validate::Checked`] here or are refused with a code. Nothing in this crate authenticates,
 //! authorizes, stores or sends anything, and nothing reads a clock except where a caller asks for the present.
 
+pub mod attempt;
 pub mod capability_schema;
 pub mod codes;
 mod decode;

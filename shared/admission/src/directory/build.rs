@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
-use aip_names::limits::{JWKS_REFRESH_MIN_MS, JWKS_STALE_MAX_MS, TOKEN_LEEWAY_MAX_MS};
+use aip_names::limits::{
+    ACTION_ASYNC_TIMEOUT_MAX_MS, JWKS_REFRESH_MIN_MS, JWKS_STALE_MAX_MS, TOKEN_LEEWAY_MAX_MS,
+};
 use aip_names::{Service, TrustDomain, Version};
 use aip_wire::{Principal, PrincipalId, RiskLevel};
 
@@ -64,12 +66,20 @@ impl Builder {
         if let Err(error) = TrustDomain::new(&config.trust_domain) {
             self.problem("trust_domain", error);
         }
+        self.timeouts(config);
         let limits = config.limits;
         if limits.replay_window_ms < limits.skew_past_ms.saturating_add(limits.skew_future_ms) {
             self.problem(
                 "limits.replay_window_ms",
                 "is shorter than skew_past_ms and skew_future_ms together",
             );
+        }
+    }
+
+    fn timeouts(&mut self, config: &Config) {
+        if !(1..=ACTION_ASYNC_TIMEOUT_MAX_MS).contains(&config.limits.async_timeout_ms) {
+            let most = format!("is not from 1 to {ACTION_ASYNC_TIMEOUT_MAX_MS}");
+            self.problem("limits.async_timeout_ms", most);
         }
     }
 

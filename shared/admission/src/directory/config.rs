@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use toml::value::Datetime;
 
+use aip_names::limits::ACTION_ASYNC_TIMEOUT_DEFAULT_MS;
 use aip_wire::{ExternalAccountRef, PrincipalId, PrincipalKind, RiskLevel};
 
 /// The whole file.
@@ -30,7 +31,8 @@ pub struct Config {
     pub grants: Vec<GrantConfig>,
 }
 
-/// How far a signed message's `sent_at` may be from our clock, and how long its id stays claimed (22.3).
+/// How far a signed message's `sent_at` may be from our clock, how long its id stays claimed (22.3), and how long an
+/// asynchronous action may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
@@ -38,6 +40,8 @@ pub struct LimitsConfig {
     pub skew_future_ms: u64,
     /// At least both skews together, so that no message outlives its own claim.
     pub replay_window_ms: u64,
+    /// How long an asynchronous action may take when neither it nor its contract says.
+    pub async_timeout_ms: u64,
 }
 
 /// A tenant and the accounts at providers that are bound to it (22.6).
@@ -196,7 +200,12 @@ fn default_worker_version() -> String {
 
 impl Default for LimitsConfig {
     fn default() -> LimitsConfig {
-        LimitsConfig { skew_past_ms: 300_000, skew_future_ms: 30_000, replay_window_ms: 600_000 }
+        LimitsConfig {
+            skew_past_ms: 300_000,
+            skew_future_ms: 30_000,
+            replay_window_ms: 600_000,
+            async_timeout_ms: ACTION_ASYNC_TIMEOUT_DEFAULT_MS,
+        }
     }
 }
 

@@ -19,10 +19,7 @@ pub fn check_mode(action: &Action, contract: &ContractView) -> Result<(), Refusa
         return Err(Refusal::new(codes::CAPABILITY_MODE, MODE, message));
     }
     match mode {
-        ActionMode::Sync => Ok(()),
-        ActionMode::Async => {
-            Err(Refusal::new(codes::UNSUPPORTED_ASYNC, MODE, codes::UNSUPPORTED_ASYNC.meaning))
-        }
+        ActionMode::Sync | ActionMode::Async => Ok(()),
         ActionMode::Streaming => {
             Err(Refusal::new(codes::UNSUPPORTED_STREAMING, MODE, codes::UNSUPPORTED_STREAMING.meaning))
         }

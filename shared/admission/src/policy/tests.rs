@@ -274,15 +274,13 @@ fn a_mode_has_to_be_offered_and_available() {
     };
     let place = || "/body/action/mode".to_owned();
     assert!(ask(json!({ "mode": "sync" }), execution(true, false)).is_ok());
-    for (mode, unavailable) in
-        [("async", codes::UNSUPPORTED_ASYNC), ("streaming", codes::UNSUPPORTED_STREAMING)]
-    {
-        assert_eq!(
-            told(ask(json!({ "mode": mode }), execution(true, false))),
-            (codes::CAPABILITY_MODE, place())
-        );
-        assert_eq!(told(ask(json!({ "mode": mode }), execution(true, true))), (unavailable, place()));
+    assert!(ask(json!({ "mode": "async" }), execution(false, true)).is_ok());
+    for mode in ["async", "streaming"] {
+        let refused = told(ask(json!({ "mode": mode }), execution(true, false)));
+        assert_eq!(refused, (codes::CAPABILITY_MODE, place()));
     }
+    let streaming = ask(json!({ "mode": "streaming" }), execution(true, true));
+    assert_eq!(told(streaming), (codes::UNSUPPORTED_STREAMING, place()));
     assert_eq!(code(ask(json!({}), execution(false, true))), codes::CAPABILITY_MODE);
 }
 
@@ -307,6 +305,25 @@ fn the_deadline_is_what_is_asked_within_what_is_offered() {
     );
     let long = json!({ "timeout_ms": ACTION_TIMEOUT_MAX_MS + 1 });
     assert_eq!(code(ask(long, json!({}))), codes::LIMIT_TIMEOUT);
+}
+
+#[test]
+fn an_asynchronous_action_may_take_longer() {
+    let granted = |timeout_ms: Value| {
+        let execution = json!({ "execution": {
+            "supports_sync": false, "supports_async": true, "supports_streaming": false, "supports_cancel": false,
+            "supports_retry": false, "expected_completion": "async", "retry_safety": "unsafe",
+        }});
+        let mut members = json!({ "mode": "async" });
+        if !timeout_ms.is_null() {
+            members["timeout_ms"] = timeout_ms;
+        }
+        ask(members, execution).map(|admitted| admitted.context().deadline_ms - NOW_MS)
+    };
+    assert_eq!(granted(Value::Null), Ok(aip_names::limits::ACTION_ASYNC_TIMEOUT_DEFAULT_MS));
+    let most = aip_names::limits::ACTION_ASYNC_TIMEOUT_MAX_MS;
+    assert_eq!(granted(json!(most)), Ok(most));
+    assert_eq!(granted(json!(most + 1)).unwrap_err().code, codes::LIMIT_TIMEOUT);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn only_the_gateway_touches_its_ledger() {
         format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.tail"),
     ];
     for user in everyone() {
-        let granted = permissions(&td(), &user).unwrap();
+        let granted = permissions(&td(), &user, &everyone()).unwrap();
         for subject in &touching {
             let publishes = granted.publish_allow.iter().any(|pattern| covers(pattern, subject));
             assert_eq!(
@@ -59,7 +59,7 @@ fn only_the_gateway_touches_its_ledger() {
 fn nobody_may_destroy_a_stream() {
     let stream = ledger_stream_name(&td(), &Service::gateway(), 0);
     for user in everyone() {
-        let granted = permissions(&td(), &user).unwrap();
+        let granted = permissions(&td(), &user, &everyone()).unwrap();
         for verb in ["DELETE", "PURGE", "MSG.DELETE", "RESTORE", "SNAPSHOT"] {
             let subject = format!("$JS.API.STREAM.{verb}.{stream}");
             assert!(!granted.publish_allow.iter().any(|p| covers(p, &subject)), "{} {verb}", user.identity);
@@ -70,7 +70,7 @@ fn nobody_may_destroy_a_stream() {
 #[test]
 fn everyone_hears_their_own_inbox_and_no_other() {
     for user in everyone() {
-        let granted = permissions(&td(), &user).unwrap();
+        let granted = permissions(&td(), &user, &everyone()).unwrap();
         for other in everyone() {
             let inbox = format!("{}.abc.1", inbox_prefix(&other.identity));
             let hears = granted.subscribe_allow.iter().any(|pattern| covers(pattern, &inbox));
@@ -83,7 +83,7 @@ fn everyone_hears_their_own_inbox_and_no_other() {
 fn only_the_gateway_sends_to_workers() {
     let subject = "aip.v1.aip_local.sandbox-restaurant.v1.aip_core_v1_action";
     for user in everyone() {
-        let granted = permissions(&td(), &user).unwrap();
+        let granted = permissions(&td(), &user, &everyone()).unwrap();
         let publishes = granted.publish_allow.iter().any(|pattern| covers(pattern, subject));
         assert_eq!(publishes, user.identity == Identity::Gateway, "{}", user.identity);
     }
@@ -102,5 +102,51 @@ fn identities_read_back() {
     }
     for name in ["", "worker-", "root", "client-A", "worker-x-ledger"] {
         assert!(name.parse::<Identity>().is_err(), "{name:?}");
+    }
+}
+
+#[test]
+fn a_worker_takes_from_its_own_queue_and_only_the_gateway_keeps_it() {
+    let stream = queue_stream_name(&td(), &Service::new("sandbox-restaurant").unwrap());
+    let other = queue_stream_name(&td(), &Service::new("sandbox-slow").unwrap());
+    let taking = [
+        format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.v1"),
+        format!("$JS.ACK.{stream}.v1.1.7.7.1700000000000000000.0"),
+    ];
+    let keeping = [
+        format!("$JS.API.STREAM.CREATE.{stream}"),
+        format!("$JS.API.STREAM.MSG.GET.{stream}"),
+        format!("$JS.API.CONSUMER.CREATE.{stream}.v1.aip.v1.x"),
+        "aip.v1.aip_local.sandbox-restaurant-queue.v1.aip_core_v1_action".to_owned(),
+    ];
+    for user in everyone() {
+        let granted = permissions(&td(), &user, &everyone()).unwrap();
+        let may = |subject: &String| granted.publish_allow.iter().any(|pattern| covers(pattern, subject));
+        for subject in &taking {
+            assert_eq!(
+                may(subject),
+                matches!(user.identity, Identity::Worker(_)),
+                "{} {subject}",
+                user.identity
+            );
+        }
+        for subject in &keeping {
+            assert_eq!(may(subject), user.identity == Identity::Gateway, "{} {subject}", user.identity);
+        }
+        assert!(!may(&format!("$JS.API.CONSUMER.MSG.NEXT.{other}.v1")), "{}", user.identity);
+        assert!(!may(&format!("$JS.API.STREAM.DELETE.{stream}")), "{}", user.identity);
+    }
+}
+
+#[test]
+fn a_cancellation_is_heard_outside_the_group_by_its_worker_only() {
+    let subject = "aip.v1.aip_local.sandbox-restaurant.v1.aip_core_v1_cancel";
+    for user in everyone() {
+        let granted = permissions(&td(), &user, &everyone()).unwrap();
+        let alone = |pattern: &&String| !pattern.contains(' ') && covers(pattern, subject);
+        let hears = granted.subscribe_allow.iter().any(|pattern| alone(&pattern));
+        assert_eq!(hears, matches!(user.identity, Identity::Worker(_)), "{}", user.identity);
+        let tells = granted.publish_allow.iter().any(|pattern| covers(pattern, subject));
+        assert_eq!(tells, user.identity == Identity::Gateway, "{}", user.identity);
     }
 }

@@ -34,7 +34,7 @@ fn any_subject() -> impl Strategy<Value = Subject> {
             0 => Subject::Message { trust_domain, service, version, message_type },
             1 => Subject::Stream { trust_domain, service, version, correlation_id: id },
             2 => Subject::Ledger { trust_domain, service, shard },
-            3 => Subject::Queue { trust_domain, service, message_type },
+            3 => Subject::Queue { trust_domain, service, version, message_type },
             4 => Subject::Chunks { trust_domain, service, action_id: id },
             _ => Subject::Events { trust_domain, service, kind },
         }
