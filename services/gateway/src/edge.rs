@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::front::{Inbound, Outbound, Via};
 
 #[cfg(test)]
-mod fake;
+pub(super) mod fake;
 pub mod http;
 mod meter;
 pub mod nats;

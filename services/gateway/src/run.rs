@@ -12,12 +12,13 @@ use aip_crypto::{KeyError, SigningKey};
 use aip_ledger::Readiness;
 use aip_names::{Identity, Service as ServiceName, limits};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError};
 use crate::edge::http::{HttpBounds, HttpDoor};
-use crate::edge::{Edge, Exposition, nats};
+use crate::edge::{Edge, Exposition, Front, nats};
 use crate::front::Via;
 use crate::gateway::{Gateway, GatewayError, Parts};
 
@@ -143,7 +144,7 @@ impl Service {
         let (http_edge, nats_edge) = (edge(Via::Http), edge(Via::Nats));
         let stop = CancellationToken::new();
         let http = tokio::spawn(door.serve(http_edge.clone(), stop.clone(), drain));
-        let member = Member { bus, config: config.clone(), edge: nats_edge.clone(), drain };
+        let member = Member { bus, config: config.clone(), edge: nats_edge.clone() };
         let nats = tokio::spawn(member.attend(gateway.ledger().readiness(), stop.clone()));
         tracing::info!(replica = config.replica, address = %config.http.bind, "the gateway runs");
         tokio::select! {
@@ -170,26 +171,28 @@ impl Service {
 }
 
 /// This replica in the gateway's queue group.
-struct Member {
+struct Member<F> {
     bus: Bus,
     config: Config,
-    edge: Edge<Gateway>,
-    drain: Duration,
+    edge: Edge<F>,
 }
 
 // === impl Member ===
 
-impl Member {
+impl<F: Front> Member<F> {
     /// Is in the group while the ledger is ready and only then: a replica that may not answer must not take requests
-    /// from those that may.
+    /// from those that may. Whoever is inside when it leaves is still answered, and it does not wait for them to join
+    /// again: a blink of the ledger must not close the door for as long as the longest action takes.
     async fn attend(self, mut readiness: watch::Receiver<Readiness>, stop: CancellationToken) {
+        let mut leaving = JoinSet::new();
         loop {
+            while leaving.try_join_next().is_some() {}
             let ready = tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => break,
                 ready = readiness.wait_for(|readiness| *readiness == Readiness::Ready) => ready.is_ok(),
             };
             if !ready {
-                return;
+                break;
             }
             let bounds = self.config.limits.door;
             let joined = nats::serve(&self.bus, &self.config.trust_domain, self.edge.clone(), bounds).await;
@@ -199,7 +202,8 @@ impl Member {
                         () = stop.cancelled() => {}
                         _ = readiness.wait_for(|readiness| *readiness != Readiness::Ready) => {}
                     }
-                    serving.drain(self.drain).await;
+                    // later answers the server would not take
+                    leaving.spawn(serving.drain(Duration::from_millis(limits::NATS_REPLY_WINDOW_MS)));
                 }
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "cannot join the queue group");
@@ -207,5 +211,6 @@ impl Member {
                 }
             }
         }
+        leaving.join_all().await;
     }
 }

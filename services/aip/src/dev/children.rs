@@ -29,7 +29,7 @@ struct Running {
     process: Process,
 }
 
-/// In the order of their start; stopped in the reverse order.
+/// In the order in which they start and stop: gateways, then workers.
 pub struct Children {
     running: Vec<Running>,
 }
@@ -77,8 +77,10 @@ impl Children {
         for (own, service, config) in layout.services() {
             if own == name {
                 let again = Running::start(layout, own, service, &config).await?;
-                self.running.retain(|running| running.name != name);
-                self.running.push(again);
+                // in its old place: the order is that of stopping
+                if let Some(place) = self.running.iter_mut().find(|running| running.name == name) {
+                    *place = again;
+                }
             }
         }
         Ok(())

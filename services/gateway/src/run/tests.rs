@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::config::Flags;
+use crate::edge::fake::{self, Fake};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -194,4 +195,55 @@ async fn what_is_wrong_at_the_start_ends_the_start() {
     let first = Service::build(config.clone(), exposition()).await.unwrap();
     assert!(matches!(failed(config).await, (3, RunError::Gateway(GatewayError::Ledger(_)))));
     drop(first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blink_of_the_ledger_neither_closes_the_door_nor_loses_an_answer() {
+    let nats = TestNats::start().await;
+    let (bus, client) =
+        (connect(&nats, Identity::Gateway).await, connect(&nats, TestNats::client("alice")).await);
+    let front = Fake::held();
+    let edge = front.edge(Via::Nats, fake::bounds());
+    let (said, readiness) = watch::channel(Readiness::Ready);
+    let stop = CancellationToken::new();
+    let member = Member { bus, config: beside(&nats), edge };
+    let attending = tokio::spawn(member.attend(readiness, stop.clone()));
+
+    let envelope = json!({
+        "aip_version": "1.0", "message_type": "aip.core.v1.action", "message_id": "msg_1", "body": { "action": {} },
+    });
+    let parcel = Parcel::new(&TransportMessage { envelope, metadata: None }).unwrap();
+    let ask = || {
+        let (client, parcel) = (client.clone(), parcel.clone());
+        let subject = "aip.v1.aip_local.gateway.v1.aip_core_v1_action";
+        async move {
+            wait_for_some("the queue group", PATIENCE, || async {
+                let asked = client.request(subject, parcel.clone(), PATIENCE).await;
+                asked
+                    .map_err(|error| assert!(matches!(error, aip_bus::RequestError::NoResponders { .. })))
+                    .ok()
+            })
+            .await
+        }
+    };
+    let inside = tokio::spawn(ask());
+    wait_for("a request inside", PATIENCE, || async { front.seen().len() == 1 }).await;
+    said.send(Readiness::NotReady { reason: "a blink".to_owned() }).unwrap();
+    let admin = connect(&nats, Identity::Admin).await;
+    wait_for("the group to be empty", PATIENCE, || async {
+        admin.client().request("$SRV.PING.gateway", "".into()).await.is_err()
+    })
+    .await;
+    said.send(Readiness::Ready).unwrap();
+    let next = tokio::spawn(ask());
+    wait_for("the next one inside, while the first still is", PATIENCE, || async { front.seen().len() == 2 })
+        .await;
+    assert!(!inside.is_finished());
+    front.gate.add_permits(2);
+    for answered in [inside, next] {
+        let reply: Value = serde_json::from_slice(&answered.await.unwrap().payload).unwrap();
+        assert!(code(&reply["envelope"]).is_none(), "{reply}");
+    }
+    stop.cancel();
+    tokio::time::timeout(PATIENCE, attending).await.unwrap().unwrap();
 }
