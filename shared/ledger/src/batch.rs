@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use aip_kernel::{Hash, WriterId};
+use aip_kernel::{Hash, Millis, WriterId};
 
 /// The version of this frame.
 const FRAME: u32 = 1;
@@ -17,6 +17,8 @@ struct FrameOut<'a> {
     writer: &'a WriterId,
     batch: u64,
     records: &'a [Box<RawValue>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovered: Option<&'a Recovered>,
 }
 
 #[derive(Deserialize)]
@@ -26,6 +28,20 @@ struct FrameIn {
     writer: WriterId,
     batch: u64,
     records: Vec<Box<RawValue>>,
+    #[serde(default)]
+    recovered: Option<Recovered>,
+}
+
+/// Stands in messages that the recovery wrote, and only there: what the log had lost and a store still had.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recovered {
+    /// The log time at which the records were applied before. The message counts as of this time instead of the one
+    /// at which the log took it; log time does not go back for it either.
+    pub log_time: Millis,
+    /// Records of the same lost message that can't stand any more: evidence, never judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orphans: Vec<Box<RawValue>>,
 }
 
 /// A record as bytes, with the digest that the entity's next record will name.
@@ -41,6 +57,7 @@ pub struct Batch {
     pub writer: WriterId,
     pub number: u64,
     pub records: Vec<Encoded>,
+    pub recovered: Option<Recovered>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +90,17 @@ impl Batch {
         batch: u64,
         records: &[Box<RawValue>],
     ) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(&FrameOut { v: FRAME, writer, batch, records })
+        serde_json::to_vec(&FrameOut { v: FRAME, writer, batch, records, recovered: None })
+    }
+
+    /// A message that gives back to the log what it lost.
+    pub(crate) fn encode_recovered(
+        writer: &WriterId,
+        batch: u64,
+        records: &[Box<RawValue>],
+        recovered: &Recovered,
+    ) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(&FrameOut { v: FRAME, writer, batch, records, recovered: Some(recovered) })
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Batch, FrameError> {
@@ -85,6 +112,7 @@ impl Batch {
             let hash = Hash::of(raw.get().as_bytes());
             Encoded { raw, hash }
         });
-        Ok(Batch { writer: frame.writer, number: frame.batch, records: records.collect() })
+        let records = records.collect();
+        Ok(Batch { writer: frame.writer, number: frame.batch, records, recovered: frame.recovered })
     }
 }

@@ -23,6 +23,8 @@ use crate::handle::Shared;
 use crate::replica::{BarrierMode, Input, Output, Replica, Variant};
 use crate::{Identity, Ledger, Readiness, Store, StoreError};
 
+pub(crate) use tailer::described;
+
 /// Where a replica's ledger lives.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -35,6 +37,24 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// JetStream replicas of the stream: 1 on a single server, 3 on a cluster.
     pub stream_replicas: usize,
+}
+
+// === impl Config ===
+
+impl Config {
+    /// The store's file.
+    pub fn store_file(&self) -> PathBuf {
+        self.data_dir.join(format!("{}-{}.redb", self.service, self.shard))
+    }
+
+    /// Whose store it is.
+    pub fn identity(&self) -> Identity {
+        Identity {
+            service: self.service.to_string(),
+            trust_domain: self.trust_domain.to_string(),
+            shard: u32::from(self.shard),
+        }
+    }
 }
 
 /// Performs effects in the world.
@@ -87,12 +107,7 @@ impl<M: Machine> Ledger<M> {
     ) -> Result<Ledger<M>, OpenError> {
         let folder = |source| OpenError::Folder { path: config.data_dir.clone(), source };
         std::fs::create_dir_all(&config.data_dir).map_err(folder)?;
-        let path = config.data_dir.join(format!("{}-{}.redb", config.service, config.shard));
-        let identity = Identity {
-            service: config.service.to_string(),
-            trust_domain: config.trust_domain.to_string(),
-            shard: u32::from(config.shard),
-        };
+        let (path, identity) = (config.store_file(), config.identity());
         let broken = |source| OpenError::Store { path: path.clone(), source };
         let store = Store::open(&path, &identity).map_err(broken)?;
         let reader = store.reader();

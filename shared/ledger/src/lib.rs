@@ -10,14 +10,16 @@
 mod batch;
 mod drive;
 mod handle;
+pub mod recover;
 pub mod replica;
 mod store;
+pub mod verify;
 
 use bytes::Bytes;
 
 use aip_kernel::{Hash, Millis};
 
-pub use batch::{Batch, Encoded, FrameError};
+pub use batch::{Batch, Encoded, FrameError, Recovered};
 pub use drive::{Config, OpenError, Performer};
 pub use handle::{Ledger, Watch};
 pub use store::{Identity, PendingEffect, PendingTimer, Position, Snapshot, Standing, Store, StoreError};

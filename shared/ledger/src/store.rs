@@ -5,18 +5,24 @@
 //! poisoned handle is never used again.
 
 mod fold;
+mod past;
+mod rows;
 mod tables;
 mod view;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::{Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, WriteTransaction};
+use redb::{
+    Database, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend, WriteTransaction,
+};
 use serde::{Deserialize, Serialize};
 
 use aip_kernel::{Hash, Millis};
 
 pub use fold::{Applied, Judging, NewEffect, RecordOutcome, apply};
+pub(crate) use past::{Kept, PastRow, Place};
+pub(crate) use rows::Row;
 pub use tables::{ReadTables, Tables};
 pub use view::{PendingEffect, PendingTimer, Snapshot};
 
@@ -200,6 +206,11 @@ impl Store {
         txn.set_durability(if hard { Durability::Immediate } else { Durability::None })?;
         txn.set_quick_repair(hard);
         Ok(txn)
+    }
+
+    /// Reads beside the writer, also tables that are no part of a store.
+    pub(crate) fn read(&self) -> Result<ReadTransaction, StoreError> {
+        Ok(self.db.begin_read()?)
     }
 
     pub fn reader(&self) -> Reader {

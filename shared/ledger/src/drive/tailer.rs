@@ -128,7 +128,7 @@ pub(crate) async fn stream_info(log: &Log) -> Result<LogInfo, String> {
     Ok(described(&stream.get_info().await.map_err(|error| error.to_string())?))
 }
 
-fn described(info: &async_nats::jetstream::stream::Info) -> LogInfo {
+pub(crate) fn described(info: &async_nats::jetstream::stream::Info) -> LogInfo {
     LogInfo {
         created_ns: info.created.unix_timestamp_nanos(),
         first_seq: info.state.first_sequence,

@@ -3,11 +3,12 @@
 use redb::ReadableTable;
 
 use aip_kernel::{
-    Applying, EffectId, EffectMode, EntityKey, Hash, Header, Heads, Holder, Machine, Millis, Output, Record,
-    Verdict, VoidReason, WriterId, judge,
+    Applying, EffectId, EffectMode, EntityKey, Hash, Header, Heads, Holder, LogPlace, Machine, Millis,
+    Output, Record, Verdict, VoidReason, WriterId, judge,
 };
 
-use super::view::{holder, split_entity, split_history};
+use super::past::{PastRow, Place};
+use super::view::{holder, split_entity};
 use super::{PendingEffect, Position, StoreError, Tables, damaged, read_u64, write_position};
 use crate::LogMessage;
 use crate::batch::{Batch, Encoded};
@@ -61,7 +62,8 @@ pub fn apply<M: Machine>(
 ) -> Result<Applied<M::Effect>, StoreError> {
     let log_error = |reason: String| StoreError::Log { seq: message.seq, reason };
     let batch = Batch::decode(&message.bytes).map_err(|error| log_error(error.to_string()))?;
-    let log_time = advance(tables, message)?;
+    let recovered = batch.recovered.as_ref();
+    let log_time = advance(tables, message, recovered.map_or(message.time_ms(), |lost| lost.log_time))?;
     expire_claims(tables, log_time)?;
 
     let mut applied = Applied {
@@ -78,7 +80,8 @@ pub fn apply<M: Machine>(
         return Ok(applied);
     }
     tables.writers.insert(writer.as_str(), batch.number)?;
-    for encoded in &batch.records {
+    let places = (0..).map(|index| Place { seq: message.seq, index });
+    for (place, encoded) in places.zip(&batch.records) {
         let record: Record<M::Event> =
             serde_json::from_str(encoded.raw.get()).map_err(|error| log_error(error.to_string()))?;
         if record.header.v > M::VERSION {
@@ -87,7 +90,7 @@ pub fn apply<M: Machine>(
         }
         let mut verdict = verdict(&record.header, &encoded.hash, tables, log_time, judging)?;
         if verdict == Verdict::Effective {
-            let mut fold = Fold { machine, tables, log_time, applied: &mut applied };
+            let mut fold = Fold { machine, tables, log_time, place, applied: &mut applied };
             if !fold.record(&record, encoded)? {
                 verdict = Verdict::Void(VoidReason::Superseded { expected_n: record.header.n });
             }
@@ -95,7 +98,23 @@ pub fn apply<M: Machine>(
         let (id, entity) = (record.header.id.clone(), record.header.entity());
         applied.records.push(RecordOutcome { id, entity, verdict });
     }
+    // Their places follow those of the records.
+    let first = u32::try_from(batch.records.len()).map_err(damaged)?;
+    let places = (first..).map(|index| Place { seq: message.seq, index });
+    for (place, orphan) in places.zip(recovered.iter().flat_map(|lost| &lost.orphans)) {
+        keep_orphan(tables, PastRow { log_time, place, raw: orphan.get().as_bytes() })?;
+    }
     Ok(applied)
+}
+
+/// Evidence of a record that was effective once and could not be brought back.
+fn keep_orphan(tables: &mut Tables<'_>, past: PastRow<'_>) -> Result<(), StoreError> {
+    let reason =
+        |error: serde_json::Error| StoreError::Log { seq: past.place.seq, reason: error.to_string() };
+    let header: Header = serde_json::from_slice(past.raw).map_err(reason)?;
+    let key = (header.kind.as_str(), header.key.as_str(), header.n, past.hash().0);
+    tables.orphans.insert(key, past.write().as_slice())?;
+    Ok(())
 }
 
 fn verdict(
@@ -114,14 +133,14 @@ fn verdict(
 }
 
 /// Moves position and log time to the message: log time never goes back, whatever the server's clock did.
-fn advance(tables: &mut Tables<'_>, message: &LogMessage) -> Result<Millis, StoreError> {
+fn advance(tables: &mut Tables<'_>, message: &LogMessage, time: Millis) -> Result<Millis, StoreError> {
     let position = Position { seq: message.seq, hash: message.hash() };
     tables.meta.insert("position", write_position(&position).as_slice())?;
     let before = match tables.meta.get("log_time")? {
         Some(row) => read_u64(row.value())?,
         None => 0,
     };
-    let log_time = before.max(message.time_ms());
+    let log_time = before.max(time);
     tables.meta.insert("log_time", log_time.to_be_bytes().as_slice())?;
     Ok(log_time)
 }
@@ -152,6 +171,7 @@ struct Fold<'a, 't, M: Machine> {
     machine: &'a M,
     tables: &'a mut Tables<'t>,
     log_time: Millis,
+    place: Place,
     applied: &'a mut Applied<M::Effect>,
 }
 
@@ -169,11 +189,15 @@ impl<M: Machine> Fold<'_, '_, M> {
             Some(row) => Some(serde_json::from_slice(split_entity(row.value())?.2).map_err(damaged)?),
             None => None,
         };
-        let mut applying = Applying::<M>::new(header, self.log_time);
+        let mut applying = Applying::<M>::new(
+            header,
+            self.log_time,
+            LogPlace { message: self.place.seq, record: self.place.index },
+        );
         for event in &record.events {
             match self.machine.apply(state.take(), event, &mut applying) {
                 Ok(next) => state = Some(next),
-                Err(bug) => return self.stop(header, &bug.0),
+                Err(bug) => return self.stop(header, encoded, &bug.0),
             }
         }
         let mut row = Vec::with_capacity(256);
@@ -181,26 +205,29 @@ impl<M: Machine> Fold<'_, '_, M> {
         row.extend_from_slice(&encoded.hash.0);
         match &state {
             Some(state) => serde_json::to_writer(&mut row, state).map_err(damaged)?,
-            None => return self.stop(header, "a record without events"),
+            None => return self.stop(header, encoded, "a record without events"),
         }
         // From here on the record is applied: one that stops its entity takes no claims.
         for claim in &header.claims {
             self.claim(&claim.name, header, claim.until.unwrap_or(u64::MAX))?;
         }
         self.tables.entities.insert((kind, id), row.as_slice())?;
-        let raw = encoded.raw.get().as_bytes();
-        let mut past = Vec::with_capacity(8 + raw.len());
-        past.extend_from_slice(&self.log_time.to_be_bytes());
-        past.extend_from_slice(raw);
-        self.tables.history.insert((kind, id, header.n), past.as_slice())?;
+        self.tables.history.insert((kind, id, header.n), self.past(encoded).as_slice())?;
         for output in applying.into_outputs() {
             self.output(header, output)?;
         }
         Ok(true)
     }
 
-    /// An invariant broke: this entity goes no further, on any replica; the record stands in the log as evidence.
-    fn stop(&mut self, header: &Header, why: &str) -> Result<bool, StoreError> {
+    fn past(&self, encoded: &Encoded) -> Vec<u8> {
+        let raw = encoded.raw.get().as_bytes();
+        PastRow { log_time: self.log_time, place: self.place, raw }.write()
+    }
+
+    /// An invariant broke: this entity goes no further, on any replica; the record is kept as evidence.
+    fn stop(&mut self, header: &Header, encoded: &Encoded, why: &str) -> Result<bool, StoreError> {
+        let past = self.past(encoded);
+        self.tables.stopping.insert((header.kind.as_str(), header.key.as_str()), past.as_slice())?;
         self.tables.stopped.insert((header.kind.as_str(), header.key.as_str()), why)?;
         self.applied.stopped.push((header.entity(), why.to_owned()));
         Ok(false)
@@ -314,7 +341,7 @@ impl Heads for Tables<'_> {
         let Some(row) = self.history.get((entity.kind.as_str(), entity.id.as_str(), n))? else {
             return Ok(None);
         };
-        Ok(Some(Hash::of(split_history(row.value())?.1)))
+        Ok(Some(PastRow::read(row.value())?.hash()))
     }
 
     fn holder(&self, claim: &str) -> Result<Option<Holder>, StoreError> {

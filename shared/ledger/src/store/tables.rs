@@ -11,7 +11,8 @@ use super::StoreError;
 pub const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta-1");
 /// (kind, id) → number of records (8 bytes, big endian), hash of the last (32), state (JSON).
 pub const ENTITIES: TableDefinition<(&str, &str), &[u8]> = TableDefinition::new("entities-1");
-/// (kind, id, n) → log time in ms (8 bytes, big endian), the record's bytes as they stand in the log.
+/// (kind, id, n) → log time in ms (8 bytes, big endian), place in the log (sequence, 8 bytes, and index in its message,
+/// 4), the record's bytes as they stand there. With the place a lost log can be told again in its old order.
 pub const HISTORY: TableDefinition<(&str, &str, u64), &[u8]> = TableDefinition::new("history-1");
 /// claim name → holder (kind, id) and the log time it is held until (`u64::MAX`: until released).
 pub const CLAIMS: TableDefinition<&str, (&str, &str, u64)> = TableDefinition::new("claims-1");
@@ -29,6 +30,12 @@ pub const INDEX: TableDefinition<(&str, &str, &str, &str), ()> = TableDefinition
 pub const WRITERS: TableDefinition<&str, u64> = TableDefinition::new("writers-1");
 /// (kind, id) → why the entity is stopped: one of its records could not be applied.
 pub const STOPPED: TableDefinition<(&str, &str), &str> = TableDefinition::new("stopped-1");
+/// (kind, id) → the record that stopped the entity, as in the history, of which it is no part.
+pub const STOPPING: TableDefinition<(&str, &str), &[u8]> = TableDefinition::new("stopping-1");
+/// (kind, id, n, hash) → a record that a recovery found and that could not stand any more, as in the history.
+pub const ORPHANS: TableDefinition<OrphanKey, &[u8]> = TableDefinition::new("orphans-1");
+
+pub type OrphanKey = (&'static str, &'static str, u64, [u8; 32]);
 
 /// All tables of one write transaction, opened together.
 pub struct Tables<'t> {
@@ -43,6 +50,8 @@ pub struct Tables<'t> {
     pub index: Table<'t, (&'static str, &'static str, &'static str, &'static str), ()>,
     pub writers: Table<'t, &'static str, u64>,
     pub stopped: Table<'t, (&'static str, &'static str), &'static str>,
+    pub stopping: Table<'t, (&'static str, &'static str), &'static [u8]>,
+    pub orphans: Table<'t, OrphanKey, &'static [u8]>,
 }
 
 /// The tables that reads look at, of one read transaction.
@@ -50,10 +59,15 @@ pub struct ReadTables {
     pub entities: ReadOnlyTable<(&'static str, &'static str), &'static [u8]>,
     pub history: ReadOnlyTable<(&'static str, &'static str, u64), &'static [u8]>,
     pub claims: ReadOnlyTable<&'static str, (&'static str, &'static str, u64)>,
+    pub claim_expiry: ReadOnlyTable<(u64, &'static str), ()>,
     pub effects: ReadOnlyTable<(&'static str, &'static str, u64, u32), &'static [u8]>,
     pub timers: ReadOnlyTable<(u64, &'static str, &'static str, &'static str), &'static str>,
+    pub timer_of: ReadOnlyTable<(&'static str, &'static str, &'static str), u64>,
     pub index: ReadOnlyTable<(&'static str, &'static str, &'static str, &'static str), ()>,
+    pub writers: ReadOnlyTable<&'static str, u64>,
     pub stopped: ReadOnlyTable<(&'static str, &'static str), &'static str>,
+    pub stopping: ReadOnlyTable<(&'static str, &'static str), &'static [u8]>,
+    pub orphans: ReadOnlyTable<OrphanKey, &'static [u8]>,
 }
 
 // === impl Tables ===
@@ -72,6 +86,8 @@ impl<'t> Tables<'t> {
             index: txn.open_table(INDEX)?,
             writers: txn.open_table(WRITERS)?,
             stopped: txn.open_table(STOPPED)?,
+            stopping: txn.open_table(STOPPING)?,
+            orphans: txn.open_table(ORPHANS)?,
         })
     }
 }
@@ -84,10 +100,15 @@ impl ReadTables {
             entities: txn.open_table(ENTITIES)?,
             history: txn.open_table(HISTORY)?,
             claims: txn.open_table(CLAIMS)?,
+            claim_expiry: txn.open_table(CLAIM_EXPIRY)?,
             effects: txn.open_table(EFFECTS)?,
             timers: txn.open_table(TIMERS)?,
+            timer_of: txn.open_table(TIMER_OF)?,
             index: txn.open_table(INDEX)?,
+            writers: txn.open_table(WRITERS)?,
             stopped: txn.open_table(STOPPED)?,
+            stopping: txn.open_table(STOPPING)?,
+            orphans: txn.open_table(ORPHANS)?,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,13 @@ use aip_kernel::{
     WriterId,
 };
 
+use super::past::PastRow;
 use super::{ReadTables, StoreError, damaged, read_u64, tables};
 
 /// A consistent picture of the store; later commits don't change it.
 pub struct Snapshot {
-    tables: ReadTables,
-    log_time: Millis,
+    pub(super) tables: ReadTables,
+    pub(super) log_time: Millis,
 }
 
 /// An effect that waits for its outcome.
@@ -83,44 +84,6 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// Every row of every table that all replicas must agree on, fed to `visit` as (table, key and value digest).
-    pub fn digest(&self) -> Result<Hash, StoreError> {
-        let mut total = Hash::ZERO;
-        let mut add = |table: &str, key: String, value: &[u8]| {
-            total = Hash::of_parts(&[&total.0, table.as_bytes(), key.as_bytes(), value]);
-        };
-        for row in self.tables.entities.iter()? {
-            let (key, value) = row?;
-            add("entities", format!("{:?}", key.value()), value.value());
-        }
-        for row in self.tables.history.iter()? {
-            let (key, value) = row?;
-            add("history", format!("{:?}", key.value()), value.value());
-        }
-        for row in self.tables.claims.iter()? {
-            let (key, value) = row?;
-            add("claims", format!("{:?} {:?}", key.value(), value.value()), &[]);
-        }
-        for row in self.tables.effects.iter()? {
-            let (key, value) = row?;
-            add("effects", format!("{:?}", key.value()), value.value());
-        }
-        for row in self.tables.timers.iter()? {
-            let (key, value) = row?;
-            add("timers", format!("{:?}", key.value()), value.value().as_bytes());
-        }
-        for row in self.tables.index.iter()? {
-            let (key, ()) = row.map(|(key, _)| (key, ()))?;
-            add("index", format!("{:?}", key.value()), &[]);
-        }
-        for row in self.tables.stopped.iter()? {
-            let (key, value) = row?;
-            add("stopped", format!("{:?}", key.value()), value.value().as_bytes());
-        }
-        add("log time", self.log_time.to_string(), &[]);
-        Ok(total)
-    }
-
     /// Keys of all entities after `after`, in order, at most `limit`.
     pub fn entities(&self, after: Option<&EntityKey>, limit: usize) -> Result<Vec<EntityKey>, StoreError> {
         let from = match after {
@@ -164,9 +127,9 @@ impl Snapshot {
         let mut found = Vec::new();
         for row in self.tables.history.range((kind, id, from)..=(kind, id, u64::MAX))?.take(limit) {
             let (_, value) = row?;
-            let (log_time, raw) = split_history(value.value())?;
-            let record: Record<E> = serde_json::from_slice(raw).map_err(damaged)?;
-            found.push((record, Hash::of(raw), log_time));
+            let past = PastRow::read(value.value())?;
+            let record: Record<E> = serde_json::from_slice(past.raw).map_err(damaged)?;
+            found.push((record, past.hash(), past.log_time));
         }
         Ok(found)
     }
@@ -245,13 +208,8 @@ pub(super) fn holder((kind, id, until): (&str, &str, u64)) -> Holder {
     Holder { entity: EntityKey::new(kind, id), until: (until != u64::MAX).then_some(until) }
 }
 
-pub(super) fn split_entity(bytes: &[u8]) -> Result<(u64, Hash, &[u8]), StoreError> {
+pub(crate) fn split_entity(bytes: &[u8]) -> Result<(u64, Hash, &[u8]), StoreError> {
     let (n, rest) = bytes.split_at_checked(8).ok_or_else(|| damaged("entity row"))?;
     let (head, state) = rest.split_at_checked(32).ok_or_else(|| damaged("entity row"))?;
     Ok((read_u64(n)?, Hash::from_slice(head).ok_or_else(|| damaged("entity row"))?, state))
-}
-
-pub(super) fn split_history(bytes: &[u8]) -> Result<(Millis, &[u8]), StoreError> {
-    let (time, raw) = bytes.split_at_checked(8).ok_or_else(|| damaged("history row"))?;
-    Ok((read_u64(time)?, raw))
 }
