@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use aip_wire::{
-    Capability, CapabilityContract, CapabilityId, CapabilityKind, DataContract, DataSensitivity,
+    ActionMode, Capability, CapabilityContract, CapabilityId, CapabilityKind, DataContract, DataSensitivity,
     ExecutionContract, ExpectedCompletionMode, IdempotencyCollisionBehavior, IdempotencyContract,
     IdempotencyKeyScope, IdempotencyRequirement, RetrySafety, RiskLevel, ServiceLevelContract, SideEffect,
     Stability, codes,
@@ -95,6 +95,22 @@ impl CapabilitySpec {
                 compensation: None,
             },
         }
+    }
+
+    /// May also be called asynchronously: it waits in a queue, and goes to another worker when one is lost.
+    #[must_use]
+    pub fn queued(mut self) -> CapabilitySpec {
+        self.contract.execution.supports_async = true;
+        self.contract.execution.expected_completion = ExpectedCompletionMode::Any;
+        self
+    }
+
+    /// Its function watches [`Context::stop`] and, when asked to cancel, either ends with
+    /// [`ActionError::cancelled`] because nothing was or will be done, or goes on to its end.
+    #[must_use]
+    pub fn cancellable(mut self) -> CapabilitySpec {
+        self.contract.execution.supports_cancel = true;
+        self
     }
 
     #[must_use]
@@ -220,6 +236,14 @@ impl Offered {
 
     pub fn mutates(&self) -> bool {
         mutates(&self.contract)
+    }
+
+    pub fn supports(&self, mode: ActionMode) -> bool {
+        match mode {
+            ActionMode::Sync => self.contract.execution.supports_sync,
+            ActionMode::Async => self.contract.execution.supports_async,
+            ActionMode::Streaming => self.contract.execution.supports_streaming,
+        }
     }
 }
 

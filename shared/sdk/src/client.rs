@@ -10,8 +10,9 @@ use aip_crypto::{Did, SigningKey};
 use aip_names::limits::CLIENT_QUERY_TIMEOUT_MS;
 use aip_names::{Identity, NameError, TrustDomain};
 use aip_wire::{
-    ActionId, ActionResult, ActionResultRequest, ActionStatus, ActionStatusRequest, Manifest,
-    ManifestRequest, MessageBody, Principal, ProtocolError, ReceiptChain, ReceiptQueryRequest,
+    Ack, ActionId, ActionResult, ActionResultRequest, ActionStatus, ActionStatusRequest, Cancel,
+    CancelTarget, Manifest, ManifestRequest, MessageBody, Principal, ProtocolError, ReceiptChain,
+    ReceiptQueryRequest,
 };
 use secrecy::SecretString;
 
@@ -123,6 +124,19 @@ impl ClientError {
 // === impl Client ===
 
 impl Client {
+    /// Asks to cancel an action. The answer says that the wish is recorded, not that anything stopped.
+    ///
+    /// # Errors
+    /// The gateway refused it or could not be asked.
+    pub async fn cancel(&self, action: &ActionId, reason: Option<String>) -> Result<Ack, ClientError> {
+        let wish = Cancel { target: CancelTarget::Action(action.clone()), reason };
+        let timeout = Duration::from_millis(CLIENT_QUERY_TIMEOUT_MS);
+        match self.asker.query(wish.into(), timeout).await? {
+            MessageBody::Ack(ack) => Ok(*ack),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Connects to NATS in the background; questions fail as unreachable until the connection stands.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aip_names::limits::ACTION_TIMEOUT_MAX_MS;
+use aip_names::limits::ACTION_ASYNC_TIMEOUT_MAX_MS;
 use aip_wire::trusted::{PrincipalRef, ResolvedCredential, Scopes, TraceContext, TrustedContext};
 use aip_wire::{ActionId, ExternalAccountRef, Timestamp};
 use tokio::time::Instant;
@@ -17,6 +17,7 @@ pub struct Context {
     idempotency_key: Option<Arc<str>>,
     deadline: Instant,
     stop: CancellationToken,
+    cancelled: CancellationToken,
     begun_before: bool,
 }
 
@@ -24,14 +25,22 @@ impl Context {
     /// A context as a handler gets it, also for testing one. `stop` tells it to stop.
     pub fn new(trusted: TrustedContext, idempotency_key: Option<&str>, stop: CancellationToken) -> Context {
         let now_ms = Timestamp::now().as_ms();
-        let remaining_ms = trusted.deadline_ms.saturating_sub(now_ms).min(ACTION_TIMEOUT_MAX_MS);
+        let remaining_ms = trusted.deadline_ms.saturating_sub(now_ms).min(ACTION_ASYNC_TIMEOUT_MAX_MS);
         Context {
             trusted: Arc::new(trusted),
             idempotency_key: idempotency_key.map(Arc::from),
             deadline: Instant::now() + Duration::from_millis(remaining_ms),
             stop,
+            cancelled: CancellationToken::new(),
             begun_before: false,
         }
+    }
+
+    /// The token that says that the action is to be cancelled; whoever cancels it cancels the other one, too.
+    #[must_use]
+    pub fn cancelled_by(mut self, cancelled: CancellationToken) -> Context {
+        self.cancelled = cancelled;
+        self
     }
 
     pub(crate) fn begun_by_an_earlier_life(mut self, begun_before: bool) -> Context {
@@ -98,10 +107,16 @@ impl Context {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Cancelled at the deadline, and when the worker has to stop. A handler that does not return soon after is left
-    /// alone, and what it did is reported as not known.
+    /// Cancelled at the deadline, when the worker has to stop, when the attempt went to another worker, and when the
+    /// action is to be cancelled ([`is_cancelled`](Self::is_cancelled)). A handler that does not return soon after is
+    /// left alone, and what it did is reported as not known; only one that is to cancel has until the deadline.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
+    }
+
+    /// Whether somebody asked to cancel the action. It may still be completed; what the handler returns is the end.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.is_cancelled()
     }
 
     pub fn trace(&self) -> &TraceContext {

@@ -1,6 +1,6 @@
 //! How a handler says that it could not do what was asked (sections 19.1 and 19.3).
 
-use aip_wire::codes::Code;
+use aip_wire::codes::{self, Code};
 use aip_wire::{ErrorCategory, ProtocolError};
 use serde_json::{Map, Value};
 
@@ -49,6 +49,12 @@ impl ActionError {
         ActionError { retryable: code.retryable, ..ActionError::new(code.name, code.category, message) }
     }
 
+    /// Nothing was done, or all of it was undone, because the action was to be cancelled. Only say it when
+    /// [`Context::is_cancelled`](crate::Context::is_cancelled); at another time it is a failure like any other.
+    pub fn cancelled(message: impl Into<String>) -> ActionError {
+        ActionError::registered(codes::ACTION_CANCELLED, message)
+    }
+
     /// The same request may succeed, at the earliest after this time.
     #[must_use]
     pub fn retryable(mut self, retry_after_ms: Option<u64>) -> ActionError {
@@ -71,6 +77,10 @@ impl ActionError {
     pub fn detail(mut self, name: impl Into<String>, value: impl Into<Value>) -> ActionError {
         self.details.insert(name.into(), value.into());
         self
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.code == codes::ACTION_CANCELLED.name && !self.uncertain_outcome
     }
 
     pub fn code(&self) -> &str {

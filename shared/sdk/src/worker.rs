@@ -9,12 +9,13 @@ use std::time::Duration;
 use aip_bus::{Bus, BusError, Registration, Serving, serve};
 use aip_crypto::SigningKey;
 use aip_names::{NameError, Service, Subject, TrustDomain, Version, limits};
-use aip_wire::{CapabilityId, MessageType, Principal, ProtocolError};
+use aip_wire::{ActionMode, CapabilityId, MessageType, Principal, ProtocolError};
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::capability::{CapabilitySpec, Offered, SpecError};
@@ -23,12 +24,17 @@ use crate::error::ActionError;
 use crate::store::{Store, StoreError};
 
 mod answer;
+mod cancel;
 mod dispatch;
 mod execute;
+mod queue;
 mod register;
+mod report;
 
 use dispatch::Dispatcher;
+use queue::Queue;
 use register::{Registrar, Standing};
+use report::Reporter;
 
 /// What a worker is and where it keeps its results.
 #[derive(Debug, Clone)]
@@ -43,7 +49,7 @@ pub struct WorkerConfig {
     pub key: Arc<SigningKey>,
     /// The result store's file. One process at a time may use it.
     pub store: PathBuf,
-    /// Actions that run at a time; more are refused as not begun, and the gateway tries elsewhere or later.
+    /// Requested actions that run at a time, and as many from the queue; more are refused as not begun, and the gateway tries elsewhere or later.
     pub running_max: usize,
     /// How long a drain waits for what runs.
     pub drain_ms: u64,
@@ -85,6 +91,10 @@ pub struct WorkerBuilder {
 pub struct Worker {
     service: Service,
     serving: Serving,
+    /// Of a worker with capabilities that may be queued.
+    queue: Option<Queue>,
+    _stop_queue: DropGuard,
+    listening: AbortHandle,
     store: Arc<Store>,
     standing: watch::Receiver<Standing>,
     wanted: watch::Sender<bool>,
@@ -162,10 +172,12 @@ impl WorkerBuilder {
                 return Err(WorkerError::Twice(id));
             }
         }
+        let queued = by_id.values().any(|offered| offered.supports(ActionMode::Async));
         let registrar = Registrar::new(bus.clone(), &config, by_id.values().map(|o| o.capability.clone()))?;
         let store = Arc::new(Store::open(&config.store)?);
         let stop_handlers = CancellationToken::new();
         let dispatcher = Dispatcher::new(&config, by_id, Arc::clone(&store), stop_handlers.clone(), tamper);
+        let inner = Arc::clone(&dispatcher.inner);
         let action = aip_names::MessageType::new(MessageType::Action.as_str())?;
         let subject = Subject::message(&config.trust_domain, &config.service, config.version, &action);
         let registration = Registration {
@@ -176,6 +188,12 @@ impl WorkerBuilder {
             running_max: config.running_max,
         };
         let serving = serve(bus, registration, Arc::new(dispatcher)).await?;
+        let listening = cancel::listen(bus, &config, Arc::clone(&inner)).await?;
+        let queue = Queue::new(bus.clone(), &config, inner, Reporter::new(bus.clone(), &config)?);
+        let stop_queue = queue.stopper().drop_guard();
+        if queued {
+            tokio::spawn(queue.clone().run());
+        }
         let (told, standing) = watch::channel(Standing::Pending);
         let (wanted, wants) = watch::channel(true);
         let stop_registering = CancellationToken::new();
@@ -183,6 +201,9 @@ impl WorkerBuilder {
         Ok(Worker {
             service: config.service,
             serving,
+            queue: queued.then_some(queue),
+            _stop_queue: stop_queue,
+            listening,
             store,
             standing,
             wanted,
@@ -271,7 +292,15 @@ impl Worker {
             tokio::time::sleep(told_after).await;
             stop.cancel();
         });
-        let clean = self.serving.drain(grace).await;
+        let queue = async {
+            match &self.queue {
+                Some(queue) => queue.drain(grace).await,
+                None => true,
+            }
+        };
+        let (answered, worked) = tokio::join!(self.serving.drain(grace), queue);
+        let clean = answered && worked;
+        self.listening.abort();
         teller.abort();
         let closed = self.store.closed();
         drop((self.store, self.stop_handlers, self._stop_handlers));

@@ -7,10 +7,12 @@
 
 use std::time::Duration;
 
-use aip_names::limits::{ACTION_TIMEOUT_DEFAULT_MS, CLIENT_PATIENCE_MS, CLIENT_REPLY_GRACE_MS};
+use aip_names::limits::{
+    ACTION_ASYNC_TIMEOUT_DEFAULT_MS, ACTION_TIMEOUT_DEFAULT_MS, CLIENT_PATIENCE_MS, CLIENT_REPLY_GRACE_MS,
+};
 use aip_wire::{
-    AckStatus, Action, ActionId, ActionMode, ActionResult, ActionResultStatus, CapabilityId, CorrelationId,
-    IdentityContext, MessageBody, ProtocolError, codes,
+    Ack, AckStatus, Action, ActionId, ActionMode, ActionResult, ActionResultStatus, CapabilityId,
+    CorrelationId, IdentityContext, MessageBody, ProtocolError, codes,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -38,6 +40,8 @@ pub struct CallOptions {
 
 struct Call {
     action: Action,
+    /// Whose result is asked for: the first action's under an idempotency key.
+    awaited: ActionId,
     correlation_id: CorrelationId,
     /// When the action is over.
     deadline: Instant,
@@ -52,8 +56,8 @@ enum Next {
     Send(ClientError),
     /// It may have been taken: ask for its result.
     Look(ClientError),
-    /// It was taken: wait for its result.
-    Wait,
+    /// It was taken, or another one is its answer: wait for the result of this one.
+    Wait(ActionId),
     Stop(ClientError),
 }
 
@@ -69,7 +73,7 @@ impl Client {
         input: Value,
         options: CallOptions,
     ) -> Result<ActionResult, ClientError> {
-        let call = Call::new(capability, input, options)?;
+        let mut call = Call::new(capability, input, options)?;
         let mut attempt = 0;
         let mut sending = true;
         loop {
@@ -78,8 +82,9 @@ impl Client {
             let (failed, retry_after_ms) = match next {
                 Ok(result) => return ended(result),
                 Err(Next::Stop(error)) => return Err(error),
-                Err(Next::Wait) => {
+                Err(Next::Wait(id)) => {
                     sending = false;
+                    call.awaited = id;
                     // the waiting is done by the gateway and is no attempt; the rest keeps a hasty one from being asked at once
                     attempt = 0;
                     if !pause(1, None, call.until).await {
@@ -98,6 +103,46 @@ impl Client {
                 }
             };
             if !pause(attempt, retry_after_ms, call.until).await {
+                return Err(failed);
+            }
+        }
+    }
+
+    /// Has an asynchronous action taken, and does not wait for its end. The acknowledgement names the action whose
+    /// result is asked for: the first one's under an idempotency key.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when it was not admitted, [`ClientError::Unknown`] when that is not known in time.
+    pub async fn submit(
+        &self,
+        capability: &str,
+        input: Value,
+        options: CallOptions,
+    ) -> Result<Ack, ClientError> {
+        let options = CallOptions { mode: Some(ActionMode::Async), ..options };
+        let mut call = Call::new(capability, input, options)?;
+        // the same id is the same action, so it may be sent until it is acknowledged
+        call.may_resend = true;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let action: MessageBody = call.action.clone().into();
+            let correlation = Some(call.correlation_id.clone());
+            let timeout = Duration::from_millis(CLIENT_PATIENCE_MS);
+            let failed = match self.asker.ask(action, correlation, timeout).await {
+                Ok(MessageBody::Ack(ack)) => return Ok(*ack),
+                Ok(MessageBody::Error(body)) => match call.refused(body.error) {
+                    Next::Send(error) | Next::Look(error) => error,
+                    Next::Stop(error) => return Err(error),
+                    Next::Wait(_) => call.unknown("it is taken"),
+                },
+                Ok(other) => return Err(unexpected(&other)),
+                Err(Lost::NotSent(reason)) => ClientError::Unreachable { reason },
+                Err(Lost::Unknown(reason)) => call.unknown(reason),
+                Err(Lost::Bad(error)) => return Err(error),
+            };
+            let after = failed.protocol_error().and_then(|error| error.retry_after_ms);
+            if !pause(attempt, after, call.until).await {
                 return Err(failed);
             }
         }
@@ -122,7 +167,7 @@ impl Client {
                 let error = ProtocolError::of(codes::POLICY_DENIED, reason);
                 Err(Next::Stop(ClientError::Refused { error: Box::new(error) }))
             }
-            Ok(MessageBody::Ack(_)) => Err(Next::Wait),
+            Ok(MessageBody::Ack(ack)) => Err(Next::Wait(ack.action_id)),
             Ok(MessageBody::Error(body)) => Err(call.refused(body.error)),
             Ok(other) => Err(Next::Stop(unexpected(&other))),
             Err(Lost::NotSent(reason)) => Err(Next::Send(ClientError::Unreachable { reason })),
@@ -135,10 +180,10 @@ impl Client {
     async fn look(&self, call: &Call) -> Result<ActionResult, Next> {
         let remaining = call.until.saturating_duration_since(Instant::now());
         let wait_ms = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX).min(CLIENT_PATIENCE_MS);
-        match self.result(&call.action.id, Some(wait_ms)).await {
+        match self.result(&call.awaited, Some(wait_ms)).await {
             Ok(result) => Ok(result),
             Err(ClientError::Refused { error }) if error.code == codes::ACTION_NOT_READY.name => {
-                Err(Next::Wait)
+                Err(Next::Wait(call.awaited.clone()))
             }
             Err(ClientError::Refused { error }) if error.code == codes::ACTION_NOT_FOUND.name => {
                 Err(Next::Send(call.unknown("the gateway does not know it")))
@@ -169,7 +214,11 @@ impl Call {
     fn new(capability: &str, input: Value, options: CallOptions) -> Result<Call, ClientError> {
         let capability_id = CapabilityId::parse(capability)
             .map_err(|error| ClientError::Invalid { reason: error.to_string() })?;
-        let timeout_ms = options.timeout_ms.unwrap_or(ACTION_TIMEOUT_DEFAULT_MS);
+        let usual_ms = match options.mode {
+            Some(ActionMode::Async) => ACTION_ASYNC_TIMEOUT_DEFAULT_MS,
+            _ => ACTION_TIMEOUT_DEFAULT_MS,
+        };
+        let timeout_ms = options.timeout_ms.unwrap_or(usual_ms);
         let deadline = Instant::now() + Duration::from_millis(timeout_ms);
         let may_resend = options.read_only || options.idempotency_key.is_some();
         let action = Action {
@@ -191,6 +240,7 @@ impl Call {
             transaction: None,
         };
         Ok(Call {
+            awaited: action.id.clone(),
             action,
             correlation_id: options.correlation_id.unwrap_or_else(CorrelationId::generate),
             deadline,

@@ -22,7 +22,7 @@ use crate::store::Store;
 
 /// What serves a worker's subject.
 pub(super) struct Dispatcher {
-    inner: Arc<Inner>,
+    pub inner: Arc<Inner>,
     tamper: Option<Tamper>,
 }
 
@@ -39,6 +39,15 @@ pub(super) struct Inner {
 struct Running {
     digest: String,
     end: watch::Receiver<Option<Arc<Ended>>>,
+    may_cancel: bool,
+    signals: Signals,
+}
+
+/// What tells a running action to stop.
+#[derive(Clone)]
+pub(super) struct Signals {
+    pub stop: CancellationToken,
+    pub cancelled: CancellationToken,
 }
 
 /// One dispatch that may be served.
@@ -85,7 +94,7 @@ impl Handler for Dispatcher {
         };
         drop(request);
         let (_, envelope) = checked.into_parts();
-        let ended = match inner.accept(&envelope, &metadata) {
+        let ended = match inner.accept(&envelope, &metadata, ActionMode::Sync) {
             Ok(received) => inner.end_of(received).await,
             Err(refusal) => Arc::new(Ended::Refused(refusal.into())),
         };
@@ -112,7 +121,12 @@ impl Handler for Dispatcher {
 
 impl Inner {
     /// Checks that this is an action for a capability of ours, with a trusted context that is about it.
-    fn accept(&self, envelope: &Envelope, metadata: &Map<String, Value>) -> Result<Received, Refusal> {
+    pub(super) fn accept(
+        &self,
+        envelope: &Envelope,
+        metadata: &Map<String, Value>,
+        mode: ActionMode,
+    ) -> Result<Received, Refusal> {
         let MessageBody::Action(action) = &envelope.body else {
             return Err(Refusal::of(codes::ENVELOPE_NOT_SERVED));
         };
@@ -126,7 +140,7 @@ impl Inner {
             let message = "the trusted context is about another action";
             return Err(Refusal::new(codes::AUTH_CLAIM, "", message));
         }
-        if action.mode.is_some_and(|mode| mode != ActionMode::Sync) {
+        if action.mode.unwrap_or(ActionMode::Sync) != mode {
             return Err(Refusal::of(codes::CAPABILITY_MODE));
         }
         let Some(offered) = self.offered.get(&action.capability_id) else {
@@ -139,12 +153,15 @@ impl Inner {
             let message = "this worker offers the capability under another contract";
             return Err(Refusal::new(codes::WORKER_UNAVAILABLE, "/body/action/capability_id", message));
         }
+        if !offered.supports(mode) {
+            return Err(Refusal::of(codes::CAPABILITY_MODE));
+        }
         let digest = canonical::hash(&json!([action.capability_id, trusted.tenant, action.input]));
         Ok(Received { action: (**action).clone(), trusted, offered: offered.clone(), digest })
     }
 
     /// Begins the action, or joins it where it runs, and waits for its end.
-    async fn end_of(self: &Arc<Inner>, received: Received) -> Arc<Ended> {
+    pub(super) async fn end_of(self: &Arc<Inner>, received: Received) -> Arc<Ended> {
         let mut end = match self.begin_or_join(received) {
             Ok(end) => end,
             Err(refused) => return refused,
@@ -152,6 +169,23 @@ impl Inner {
         match end.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or_else(|| Arc::new(Ended::Silent)),
             Err(_) => Arc::new(Ended::Silent),
+        }
+    }
+
+    /// Tells an action that runs here that it is to be cancelled, if its capability knows how.
+    pub(super) fn cancel(&self, id: &ActionId) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Running { signals, may_cancel: true, .. }) = running.get(id) {
+            signals.cancelled.cancel();
+            signals.stop.cancel();
+        }
+    }
+
+    /// Tells an action that runs here that another worker has it now.
+    pub(super) fn supersede(&self, id: &ActionId) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = running.get(id) {
+            running.signals.stop.cancel();
         }
     }
 
@@ -168,13 +202,19 @@ impl Inner {
             return Ok(same.end.clone());
         }
         let (told, end) = watch::channel(None);
-        let digest = received.digest.clone();
-        running.insert(received.action.id.clone(), Running { digest, end: end.clone() });
+        let signals = Signals { stop: self.stop.child_token(), cancelled: CancellationToken::new() };
+        let entry = Running {
+            digest: received.digest.clone(),
+            end: end.clone(),
+            may_cancel: received.offered.contract.execution.supports_cancel,
+            signals: signals.clone(),
+        };
+        running.insert(received.action.id.clone(), entry);
         drop(running);
         let place = Place { inner: Arc::clone(self), id: received.action.id.clone() };
         // a task of its own: whoever waits may go, the action goes on
         tokio::spawn(async move {
-            let ended = Arc::new(place.inner.perform(received).await);
+            let ended = Arc::new(place.inner.perform(received, signals).await);
             told.send_replace(Some(ended));
             drop(place);
         });

@@ -8,9 +8,10 @@ use aip_names::metrics as names;
 use aip_wire::{ActionResult, ActionResultStatus, ProtocolError, Refusal, Timestamp, Usage, codes};
 use serde_json::Value;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::answer;
-use super::dispatch::{Ended, Inner, Received, id_conflict};
+use super::dispatch::{Ended, Inner, Received, Signals, id_conflict};
 use crate::capability::may_run_again;
 use crate::context::Context;
 use crate::error::ActionError;
@@ -27,7 +28,7 @@ enum Ran {
 }
 
 impl Inner {
-    pub(super) async fn perform(&self, received: Received) -> Ended {
+    pub(super) async fn perform(&self, received: Received, signals: Signals) -> Ended {
         let id = received.action.id.clone();
         let mutates = received.offered.mutates();
         let now_ms = Timestamp::now().as_ms();
@@ -56,13 +57,16 @@ impl Inner {
             return Ended::Refused(Refusal::of(codes::ACTION_DEADLINE).into());
         }
         let began = Instant::now();
-        let ran = self.run(&received, begun_before).await;
+        let ran = self.run(&received, begun_before, &signals).await;
         let taken = began.elapsed();
         let capability = received.action.capability_id.to_string();
         metrics::histogram!(names::WORKER_ACTION_SECONDS, "capability" => capability)
             .record(taken.as_secs_f64());
         let mut result = match ran {
             Ran::Answered(Ok(output)) => completed(&received, output),
+            Ran::Answered(Err(error)) if signals.cancelled.is_cancelled() && error.is_cancelled() => {
+                ActionResult::bare(received.action.id.clone(), ActionResultStatus::Cancelled)
+            }
             Ran::Answered(Err(error)) => failed(&received, told(error, mutates)),
             Ran::Panicked if mutates => failed(&received, uncertain("the handler broke off")),
             Ran::Panicked => {
@@ -108,17 +112,18 @@ impl Inner {
     }
 
     /// Calls the handler in a task of its own, so that its panic is its own, and watches the time.
-    async fn run(&self, received: &Received, begun_before: bool) -> Ran {
-        let stop = self.stop.child_token();
+    async fn run(&self, received: &Received, begun_before: bool, signals: &Signals) -> Ran {
+        let Signals { stop, cancelled } = signals;
         let key = received.action.idempotency_key.as_deref();
-        let context =
-            Context::new(received.trusted.clone(), key, stop.clone()).begun_by_an_earlier_life(begun_before);
+        let context = Context::new(received.trusted.clone(), key, stop.clone())
+            .cancelled_by(cancelled.clone())
+            .begun_by_an_earlier_life(begun_before);
         let deadline = context.deadline();
         let mut handler = tokio::spawn(received.offered.run(context, received.action.input.clone()));
         let stopping = tokio::select! {
             ended = &mut handler => return judged(ended),
             () = tokio::time::sleep_until(deadline) => false,
-            () = stop.cancelled() => true,
+            () = stopped(stop, cancelled, &self.stop) => true,
         };
         stop.cancel();
         let grace = Duration::from_millis(WORKER_STOP_GRACE_MS);
@@ -129,6 +134,14 @@ impl Inner {
         let (action, capability) = (&received.action.id, &received.action.capability_id);
         tracing::warn!(%action, %capability, stopping, "a handler did not stop when told to");
         Ran::Left { stopping }
+    }
+}
+
+/// Resolves when the handler has to go. One that is to cancel may take its time, unless the worker stops as well.
+async fn stopped(stop: &CancellationToken, cancelled: &CancellationToken, worker: &CancellationToken) {
+    stop.cancelled().await;
+    if cancelled.is_cancelled() {
+        worker.cancelled().await;
     }
 }
 

@@ -178,7 +178,17 @@ fn backoff_ms(attempt: u32) -> u64 {
 fn manifest(config: &WorkerConfig, capabilities: Vec<Capability>) -> Manifest {
     let handlers: Vec<_> = capabilities
         .iter()
-        .map(|capability| json!({ "capability_id": capability.id, "modes": ["sync"] }))
+        .map(|capability| {
+            let execution = capability.contract.as_ref().map(|contract| &contract.execution);
+            let modes = [
+                ("sync", execution.is_none_or(|execution| execution.supports_sync)),
+                ("async", execution.is_some_and(|execution| execution.supports_async)),
+            ];
+            let modes: Vec<_> =
+                modes.into_iter().filter_map(|(mode, offered)| offered.then_some(mode)).collect();
+            let cancel = execution.is_some_and(|execution| execution.supports_cancel);
+            json!({ "capability_id": capability.id, "modes": modes, "cancel": cancel })
+        })
         .collect();
     let worker = json!({
         "service": config.service.as_str(),

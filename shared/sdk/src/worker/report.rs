@@ -1,0 +1,154 @@
+//! Says to the gateway what becomes of an asynchronous attempt, signed, again and again until it is taken: by then it
+//! stands in the ledger, and the message of the queue may go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aip_bus::{Bus, Parcel};
+use aip_crypto::{SigningKey, sign_envelope};
+use aip_names::limits::{
+    WORKER_REPORT_BACKOFF_FIRST_MS, WORKER_REPORT_BACKOFF_MAX_MS, WORKER_REPORT_TIMEOUT_MS,
+};
+use aip_names::{NameError, Service, Subject, Version};
+use aip_wire::attempt::{EXTENSION, Phase, Report};
+use aip_wire::read::Bounds;
+use aip_wire::{
+    ActionId, ActionResult, Envelope, Heartbeat, MessageBody, MessageId, MessageType, Principal,
+    ProtocolError, Timestamp, TransportMessage, validate,
+};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::WorkerConfig;
+
+/// Speaks to the gateway as this process of the worker.
+pub(super) struct Reporter {
+    bus: Bus,
+    principal: Principal,
+    key: Arc<SigningKey>,
+    /// Tells this process's attempts from those of every other.
+    worker: String,
+    heartbeats: String,
+    results: String,
+}
+
+/// An attempt as its worker knows it.
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    pub action: ActionId,
+    pub number: u32,
+}
+
+/// What the gateway made of a report.
+#[derive(Debug, PartialEq)]
+pub(super) enum Taken {
+    Yes,
+    /// The attempt does not count any more, or never did.
+    No(String),
+    /// It could not be told in time.
+    Unheard(String),
+}
+
+// === impl Reporter ===
+
+impl Reporter {
+    pub fn new(bus: Bus, config: &WorkerConfig) -> Result<Reporter, NameError> {
+        let subject = |told: MessageType| -> Result<String, NameError> {
+            let told = aip_names::MessageType::new(told.as_str())?;
+            Ok(Subject::message(&config.trust_domain, &Service::gateway(), Version::V1, &told).to_string())
+        };
+        Ok(Reporter {
+            bus,
+            principal: config.principal.clone(),
+            key: Arc::clone(&config.key),
+            // random, like a message's
+            worker: format!("{}/{}", config.service, MessageId::generate()),
+            heartbeats: subject(MessageType::Heartbeat)?,
+            results: subject(MessageType::ActionResult)?,
+        })
+    }
+
+    /// Asks until `until` whether the attempt may begin.
+    pub async fn started(&self, attempt: &Attempt, until: Instant) -> Taken {
+        self.told(attempt, Phase::Started, None, beat(0).into(), until).await
+    }
+
+    /// Is heard of, once.
+    pub async fn running(&self, attempt: &Attempt, sequence: u64) -> Taken {
+        let once = Instant::now();
+        self.told(attempt, Phase::Running, None, beat(sequence).into(), once).await
+    }
+
+    /// Says until `until` that the attempt was not executed after all.
+    pub async fn refused(&self, attempt: &Attempt, error: ProtocolError, until: Instant) -> Taken {
+        self.told(attempt, Phase::Refused, Some(error), beat(0).into(), until).await
+    }
+
+    /// Says the result until `until`.
+    pub async fn ended(&self, attempt: &Attempt, result: ActionResult, until: Instant) -> Taken {
+        self.told(attempt, Phase::Ended, None, result.into(), until).await
+    }
+
+    async fn told(
+        &self,
+        attempt: &Attempt,
+        phase: Phase,
+        error: Option<ProtocolError>,
+        body: MessageBody,
+        until: Instant,
+    ) -> Taken {
+        let report = Report {
+            action_id: attempt.action.clone(),
+            attempt: attempt.number,
+            worker: self.worker.clone(),
+            phase,
+            error,
+        };
+        let mut pause_ms = WORKER_REPORT_BACKOFF_FIRST_MS;
+        loop {
+            let why = match self.send(&report, &body).await {
+                Ok(taken) => return taken,
+                Err(why) => why,
+            };
+            let resume = Instant::now() + Duration::from_millis(pause_ms);
+            if resume >= until {
+                return Taken::Unheard(why);
+            }
+            tracing::debug!(action = %attempt.action, ?phase, why, "the gateway was not told yet");
+            tokio::time::sleep_until(resume).await;
+            pause_ms = (2 * pause_ms).min(WORKER_REPORT_BACKOFF_MAX_MS);
+        }
+    }
+
+    /// One try. An error is what may be otherwise in a while.
+    async fn send(&self, report: &Report, body: &MessageBody) -> Result<Taken, String> {
+        // a new message each time: the gateway takes none twice
+        let mut envelope = Envelope::new(body.clone(), Timestamp::now()).with_from(self.principal.clone());
+        envelope.extensions = Some(json!({ EXTENSION: report }));
+        let message_id = envelope.message_id.clone();
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        let mut envelope = serde_json::to_value(envelope).map_err(|error| told(&error))?;
+        sign_envelope(&mut envelope, &self.key).map_err(|error| told(&error))?;
+        let parcel =
+            Parcel::new(&TransportMessage { envelope, metadata: None }).map_err(|error| told(&error))?;
+        let subject = if report.phase == Phase::Ended { &self.results } else { &self.heartbeats };
+        let timeout = Duration::from_millis(WORKER_REPORT_TIMEOUT_MS);
+        let answer = self.bus.request(subject, parcel, timeout).await.map_err(|error| told(&error))?;
+        let (checked, _) = validate::frame(&answer.payload, &Bounds::FRAME).map_err(|error| told(&error))?;
+        let (_, answer) = checked.into_parts();
+        if answer.in_response_to.as_ref().is_none_or(|asked| asked.as_str() != message_id.as_str()) {
+            return Err("the answer is to another message".to_owned());
+        }
+        match answer.body {
+            MessageBody::Error(body) if body.error.retryable == Some(true) => {
+                Err(format!("{}: {}", body.error.code, body.error.message))
+            }
+            MessageBody::Error(body) => Ok(Taken::No(format!("{}: {}", body.error.code, body.error.message))),
+            _ => Ok(Taken::Yes),
+        }
+    }
+}
+
+fn beat(sequence: u64) -> Heartbeat {
+    Heartbeat { sequence, status: None, progress: None }
+}
