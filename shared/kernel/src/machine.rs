@@ -40,6 +40,12 @@ pub trait Machine: Sized + Debug + Send + Sync + 'static {
     /// The command that a due timer stands for.
     fn on_timer(&self, entity: &EntityKey, name: &str) -> Self::Command;
 
+    /// How long an effect that was not done rests before it is performed again, if not for the usual time: what waits
+    /// for something outside need not be tried often.
+    fn rest_ms(&self, _effect: &Self::Effect) -> Option<Millis> {
+        None
+    }
+
     /// The command for an effect of mode `Once` whose performer is known to be gone: a process of this replica that
     /// ended before it recorded an outcome. What was done is not known.
     fn on_abandoned(&self, id: &EffectId, effect: &Self::Effect) -> Self::Command;

@@ -17,12 +17,20 @@ use crate::store::{NewEffect, PendingEffect, StoreError};
 #[derive(Debug)]
 pub struct Effects<M: Machine> {
     /// Handed to the performer, or their outcome is on its way to the log.
-    running: HashMap<EffectId, EffectMode>,
+    running: HashMap<EffectId, Running>,
     /// Pending and not running: when this replica may take them up (monotonic).
     due_ms: HashMap<EffectId, u64>,
     scan_after: Option<EffectId>,
     round_at_ms: u64,
     machine: std::marker::PhantomData<M>,
+}
+
+/// An effect that was started.
+#[derive(Debug, Clone, Copy)]
+struct Running {
+    mode: EffectMode,
+    /// Until it is tried again, if it can't be done now.
+    rest_ms: u64,
 }
 
 impl<M: Machine> Default for Effects<M> {
@@ -50,7 +58,7 @@ impl<M: Machine> Effects<M> {
     /// a repeatable effect rests before it is taken up again; one of mode `Once` was started and never is again by
     /// this process.
     pub fn outcome_decided(&mut self, now: Now, id: &EffectId) {
-        if self.running.get(id) == Some(&EffectMode::Repeatable) {
+        if self.running.get(id).is_some_and(|running| running.mode == EffectMode::Repeatable) {
             self.rest(id, now.mono_ms + limits::EFFECT_ADOPT_MS);
         }
     }
@@ -61,9 +69,9 @@ impl<M: Machine> Effects<M> {
         }
     }
 
-    fn start(&mut self, id: EffectId, effect: M::Effect, mode: EffectMode, out: &mut Vec<Output<M>>) {
+    fn start(&mut self, id: EffectId, effect: M::Effect, running: Running, out: &mut Vec<Output<M>>) {
         self.due_ms.remove(&id);
-        if self.running.insert(id.clone(), mode).is_none() {
+        if self.running.insert(id.clone(), running).is_none() {
             out.push(Output::Perform { id, effect });
         }
     }
@@ -75,7 +83,8 @@ impl<M: Machine> Replica<M> {
         let fresh = self.tail.is_ready() || new.mode == EffectMode::Once;
         let room = self.effects.running.len() < limits::EFFECTS_RUNNING_MAX || new.mode == EffectMode::Once;
         if new.writer == self.me && fresh && room {
-            self.effects.start(new.id, new.effect, new.mode, out);
+            let running = self.running_as(&new.effect, new.mode);
+            self.effects.start(new.id, new.effect, running, out);
         } else {
             self.effects.due_ms.insert(new.id, now.mono_ms + limits::EFFECT_ADOPT_MS);
         }
@@ -84,8 +93,15 @@ impl<M: Machine> Replica<M> {
     pub(super) fn performed(&mut self, now: Now, id: EffectId, outcome: Option<M::Command>) {
         match outcome {
             Some(command) => self.commands.push(now, Origin::Effect(id), command),
-            None => self.effects.rest(&id, now.mono_ms + limits::EFFECT_RETRY_MS),
+            None => {
+                let rest_ms = self.effects.running.get(&id).map_or(limits::EFFECT_RETRY_MS, |r| r.rest_ms);
+                self.effects.rest(&id, now.mono_ms + rest_ms);
+            }
         }
+    }
+
+    fn running_as(&self, effect: &M::Effect, mode: EffectMode) -> Running {
+        Running { mode, rest_ms: self.machine.rest_ms(effect).unwrap_or(limits::EFFECT_RETRY_MS) }
     }
 
     /// Looks through pending effects, a bounded number a round, and takes up what is this replica's to take.
@@ -119,11 +135,13 @@ impl<M: Machine> Replica<M> {
             // A retry of this process's own, or what an earlier life of this replica left behind.
             if pending.writer == self.me {
                 if self.effects.due_ms.get(&id).is_some_and(|due| *due <= now.mono_ms) {
-                    self.effects.start(id, pending.effect, pending.mode, out);
+                    let running = self.running_as(&pending.effect, pending.mode);
+                    self.effects.start(id, pending.effect, running, out);
                 }
             } else if pending.writer.replica == self.me.replica {
                 let command = self.machine.on_abandoned(&id, &pending.effect);
-                self.effects.running.insert(id.clone(), EffectMode::Once);
+                let running = self.running_as(&pending.effect, EffectMode::Once);
+                self.effects.running.insert(id.clone(), running);
                 self.commands.push(now, Origin::Effect(id), command);
             }
             return;
@@ -134,7 +152,8 @@ impl<M: Machine> Replica<M> {
         if due <= now.mono_ms && self.effects.running.len() < limits::EFFECTS_RUNNING_MAX {
             tracing::info!(effect = %id, writer = %pending.writer, "taking up a pending effect");
             metrics::counter!(aip_names::metrics::EFFECTS_ADOPTED).increment(1);
-            self.effects.start(id, pending.effect, pending.mode, out);
+            let running = self.running_as(&pending.effect, pending.mode);
+            self.effects.start(id, pending.effect, running, out);
         }
     }
 
