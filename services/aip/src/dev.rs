@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use aip_names::{TrustDomain, User};
 use aip_natsd::{Server, Settings};
 use clap::Args as ClapArgs;
 
 use crate::output::{Failure, because};
+use crate::site::Site;
 use children::{Child, Children};
 use layout::Layout;
 
@@ -43,8 +43,7 @@ pub struct Args {
 const REPLICAS_MAX: i64 = 8;
 
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let trust_domain = TrustDomain::new("aip.local").map_err(|error| because("the trust domain", &error))?;
-    let mut layout = Layout::new(args.data_dir, args.http, args.gateways, trust_domain)?;
+    let layout = Layout::new(args.data_dir, args.http, args.gateways)?;
     let _lock = layout.lock()?;
     let mut stop = std::pin::pin!(stopped());
     let mut server = start_nats(&layout, args.nats_port).await?;
@@ -118,20 +117,12 @@ impl Restarts {
 }
 
 async fn start_nats(layout: &Layout, port: u16) -> Result<Server, Failure> {
-    let users = vec![
-        User::gateway(),
-        User::admin(),
-        User::worker("sandbox", &aip_sandbox::SERVICES)
-            .map_err(|error| because("a worker's name", &error))?,
-        User::worker("python", &["python"]).map_err(|error| because("a worker's name", &error))?,
-        User::client("dev").map_err(|error| because("a client's name", &error))?,
-    ];
     let settings = Settings {
         folder: layout.folder().join("nats"),
         port: (port != 0).then_some(port),
         monitor_port: None,
         trust_domain: layout.trust_domain().clone(),
-        users,
+        users: Site::users()?,
     };
     Server::start(settings).await.map_err(|error| {
         because("can't start nats-server", &error)

@@ -4,12 +4,15 @@
 mod action;
 mod dev;
 mod doctor;
+mod health;
 mod keys;
 mod manifest;
 mod output;
 mod profile;
 mod receipts;
 mod service;
+mod setup;
+mod site;
 mod validate;
 
 use std::process::ExitCode;
@@ -45,6 +48,12 @@ enum Command {
     Validate,
     /// Find out what is wrong, and how to mend it
     Doctor(doctor::Args),
+    /// Write the keys and files of an installation whose parts run apart, as in containers
+    Setup(setup::Args),
+    /// Ask a service whether it is ready: exit code 0 says yes
+    Health(health::Args),
+    /// Find a nats-server, or fetch the pinned one, and say where it is
+    NatsServer,
     /// Run a gateway
     Gateway(service::GatewayArgs),
     /// Run the sandbox workers
@@ -77,6 +86,9 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Receipts(command) => receipts::run(command).await,
         Command::Validate => validate::run(),
         Command::Doctor(args) => doctor::run(args).await,
+        Command::Setup(args) => setup::run(args),
+        Command::Health(args) => health::run(args).await,
+        Command::NatsServer => setup::nats_server().await,
         Command::Gateway(args) => service::gateway(args).await,
         Command::Sandbox(args) => service::sandbox(args).await,
     }
