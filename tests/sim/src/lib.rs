@@ -19,6 +19,7 @@
 
 #![allow(clippy::indexing_slicing, reason = "a test harness may fail loudly")]
 
+mod bench;
 mod disk;
 mod invariants;
 mod log;
@@ -30,6 +31,7 @@ mod subject;
 pub mod toy;
 mod world;
 
+pub use bench::{Bench, Said};
 pub use invariants::{Invariant, Violation};
 pub use report::{Counts, Fault, Report, Sight};
 pub use run::{Failure, hunt, run, sweep};

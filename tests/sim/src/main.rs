@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use aip_ledger::replica::Variant;
+use aip_sim::toy::ToySubject;
 use clap::{Parser, Subcommand, ValueEnum};
 
 /// Deterministic simulation of the ledger.
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
 
 fn run(from: u64, seeds: u64, variant: Variant) -> ExitCode {
     let begun = Instant::now();
-    let (counts, failure) = aip_sim::sweep(from..from + seeds, variant);
+    let (counts, failure) = aip_sim::sweep(ToySubject::default, from..from + seeds, variant);
     println!("{counts}{:.1} s", begun.elapsed().as_secs_f64());
     let Some(failure) = failure else {
         println!("{seeds} seeds from {from}: every invariant held");
@@ -80,7 +81,7 @@ fn run(from: u64, seeds: u64, variant: Variant) -> ExitCode {
 }
 
 fn replay(seed: u64, variant: Variant) -> ExitCode {
-    let report = aip_sim::run(seed, variant, true);
+    let report = aip_sim::run(ToySubject::default(), seed, variant, true);
     for line in &report.trace {
         println!("{line}");
     }

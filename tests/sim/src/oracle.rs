@@ -23,6 +23,9 @@ pub struct Stood<T> {
     pub state: T,
 }
 
+/// What something was from each sequence on.
+type Noted<T> = Vec<(u64, Option<T>)>;
+
 /// An effect from the record that implied it to the record that ended it.
 #[derive(Debug)]
 pub struct Fate<F> {
@@ -53,9 +56,9 @@ pub struct Oracle<S: Subject> {
     meant: Vec<Meant>,
     entities: BTreeMap<EntityKey, Vec<Stood<StateOf<S>>>>,
     pub stopped: BTreeMap<EntityKey, u64>,
-    claims: BTreeMap<String, Vec<(u64, Option<Holder>)>>,
+    claims: BTreeMap<String, Noted<Holder>>,
     /// When a timer is due, and the replica that set it.
-    timers: BTreeMap<(EntityKey, String), Vec<(u64, Option<(Millis, String)>)>>,
+    timers: BTreeMap<(EntityKey, String), Noted<(Millis, String)>>,
     pub effects: BTreeMap<EffectId, Fate<EffectOf<S>>>,
     causes: BTreeMap<Evidence, u64>,
 }
@@ -79,11 +82,12 @@ impl<S: Subject> Oracle<S> {
 
     /// Folds the next message of the log.
     pub fn learn(&mut self, subject: &S, message: &LogMessage) -> Result<&Meant, Violation> {
-        let log_time = self.log_time_at(message.seq.saturating_sub(1)).max(message.time_ms());
-        let mut meant = Meant { log_time, ..Meant::default() };
         let batch = Batch::decode(&message.bytes).map_err(|error| {
             Violation::new(Invariant::Judged, format!("message {}: {error}", message.seq))
         })?;
+        let time = batch.recovered.as_ref().map_or(message.time_ms(), |lost| lost.log_time);
+        let log_time = self.log_time_at(message.seq.saturating_sub(1)).max(time);
+        let mut meant = Meant { log_time, ..Meant::default() };
         let last = self.writers.entry(batch.writer.to_string()).or_default();
         if batch.number <= *last {
             meant.sights.push(Sight::BatchCopy);
@@ -267,7 +271,7 @@ impl<S: Subject> Oracle<S> {
     }
 }
 
-fn note<T: PartialEq>(stood: &mut Vec<(u64, Option<T>)>, seq: u64, now: Option<T>) {
+fn note<T: PartialEq>(stood: &mut Noted<T>, seq: u64, now: Option<T>) {
     if stood.last().map(|(_, before)| before) != Some(&now) {
         stood.push((seq, now));
     }

@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use aip_ledger::replica::Variant;
+use aip_sim::toy::ToySubject;
 use aip_sim::{run, sweep};
 
 const SEEDS: u64 = 400;
 
 /// One part of the seeds; parts run beside each other.
 fn part(part: u64) {
-    let (counts, failure) = sweep(part * SEEDS..(part + 1) * SEEDS, Variant::Sound);
+    let (counts, failure) = sweep(ToySubject::default, part * SEEDS..(part + 1) * SEEDS, Variant::Sound);
     if let Some(failure) = failure {
         panic!(
             "seed {}: {}\nevent log: {:?}\nagain: cargo run -p aip-sim -- replay --seed {}",
@@ -43,7 +44,8 @@ parts! {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..40 {
-        let (first, second) = (run(seed, Variant::Sound, true), run(seed, Variant::Sound, true));
+        let again = || run(ToySubject::default(), seed, Variant::Sound, true);
+        let (first, second) = (again(), again());
         assert!(!first.trace.is_empty());
         assert_eq!(first.counts, second.counts, "seed {seed}");
         assert_eq!(first.trace, second.trace, "seed {seed}");

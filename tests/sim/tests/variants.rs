@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use aip_ledger::replica::Variant;
+use aip_sim::toy::ToySubject;
 use aip_sim::{Invariant, hunt};
 
 const SEEDS: u64 = 2_000;
 
 fn caught(variant: Variant, by: &[Invariant]) {
-    let Some((seed, violation)) = hunt(0..SEEDS, variant, by) else {
+    let Some((seed, violation)) = hunt(ToySubject::default, 0..SEEDS, variant, by) else {
         panic!("{variant:?} was not caught in {SEEDS} seeds");
     };
     println!("{variant:?} was caught by seed {seed}: {violation}");

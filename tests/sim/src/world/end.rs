@@ -1,7 +1,7 @@
 //! How a run goes: a storm, then either a disaster's silence or, when all faults have ceased, everything that was
 //! promised.
 
-use aip_kernel::{EffectMode, EntityKey, Hash, ReplicaId, WriterId};
+use aip_kernel::{EffectMode, EntityKey, Hash, Millis, ReplicaId, WriterId};
 use aip_ledger::replica::{BarrierMode, Input, Now, Replica, Variant};
 use aip_ledger::{Identity, LogInfo, Store};
 use rand::Rng as _;
@@ -14,6 +14,8 @@ use crate::{Invariant, Sight, Subject, Violation};
 
 /// How long a healed world may take to bring everything to its end.
 const HEALING_MS: u64 = 150_000;
+/// How late a timer may be fired by the replica with the slowest clock.
+const PATIENCE_MS: u64 = 10_000;
 
 impl<S: Subject> World<S> {
     /// Faults and commands, until all commands were asked.
@@ -108,8 +110,13 @@ impl<S: Subject> World<S> {
         if let Some((id, fate)) = oracle.effects_at(last).find(|(id, _)| going(&id.entity)) {
             return Some(Violation::new(Invariant::Settled, format!("{id} is pending: {fate:?}")));
         }
-        if let Some((entity, name, (due, _))) = oracle.timers_at(last).find(|(entity, _, _)| going(entity)) {
-            return Some(Violation::new(Invariant::Settled, format!("{name} of {entity} is due at {due}")));
+        let wall_ms = (0..self.nodes.len()).map(|node| self.wall_ms(node)).min().unwrap_or_default();
+        let late = |due: Millis| due + PATIENCE_MS <= wall_ms;
+        let mut timers = oracle.timers_at(last);
+        if let Some((entity, name, (due, _))) =
+            timers.find(|(entity, _, (due, _))| going(entity) && late(*due))
+        {
+            return Some(Violation::new(Invariant::Settled, format!("{name} of {entity} was due at {due}")));
         }
         let flying = self.flying.len();
         let busy = self.nodes.iter().filter_map(|node| node.life.as_ref());

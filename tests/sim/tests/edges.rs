@@ -1,0 +1,105 @@
+//! The ends of the road that chance does not reach: bounds, and what can't be read.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use aip_kernel::Machine;
+use aip_ledger::replica::Input;
+use aip_ledger::{LedgerError, Readiness};
+use aip_names::limits;
+use aip_sim::Bench;
+use aip_sim::toy::{Answer, Ask, Toy};
+use bytes::Bytes;
+
+fn add() -> Ask {
+    Ask::Add { amount: 1 }
+}
+
+fn done(req: &str) -> Result<Answer, LedgerError> {
+    Ok(Answer::Done { thing: "t".to_owned(), req: req.to_owned() })
+}
+
+#[test]
+fn a_message_that_is_not_of_this_ledger_is_not_skipped() {
+    let mut bench = Bench::ready().unwrap();
+    bench.ask("first", add()).unwrap();
+    assert!(bench.bring(Bytes::from_static(b"{}")).unwrap().fell_silent());
+    let behind = bench.rival(Toy::VERSION).unwrap();
+    bench.bring(behind).unwrap();
+    assert_eq!(bench.replica.store().standing().unwrap().position.seq, 1);
+    // It tries again, and stands where it stood.
+    assert!(bench.later(limits::LEDGER_OPEN_TIMEOUT_MS).unwrap().opens_a_tail());
+    assert!(bench.open().unwrap().fell_silent());
+    assert_eq!(bench.command(7, "second", add()).unwrap().append(), None);
+}
+
+#[test]
+fn a_record_of_a_newer_version_stops_an_older_program() {
+    let mut bench = Bench::ready().unwrap();
+    let newer = bench.rival(Toy::VERSION + 1).unwrap();
+    let said = bench.bring(newer).unwrap();
+    assert!(matches!(said.readiness(), Some(Readiness::NotReady { reason }) if reason.contains("newer")));
+}
+
+#[test]
+fn a_record_that_the_log_would_not_take_is_refused() {
+    let mut bench = Bench::ready().unwrap();
+    let name = "x".repeat(limits::LEDGER_RECORD_BYTES_MAX);
+    let said = bench.command(1, "large", Ask::Take { name, for_ms: None }).unwrap();
+    assert_eq!(said.answers(), [(1, Err(LedgerError::TooLarge))]);
+    assert_eq!(bench.ask("small", add()).unwrap().answers(), [(0, done("small"))]);
+}
+
+#[test]
+fn more_commands_than_the_bound_are_refused_at_once() {
+    let mut bench = Bench::started().unwrap();
+    for token in 0..limits::LEDGER_COMMANDS_MAX as u64 {
+        assert_eq!(bench.command(token, "waits", add()).unwrap().answers(), []);
+        bench.now_ms = 0;
+    }
+    let said = bench.command(u64::MAX, "one more", add()).unwrap();
+    assert_eq!(said.answers(), [(u64::MAX, Err(LedgerError::Overloaded))]);
+}
+
+#[test]
+fn a_caller_is_told_when_nothing_was_done_and_when_that_is_not_known() {
+    let mut bench = Bench::started().unwrap();
+    assert_eq!(bench.command(1, "early", add()).unwrap().append(), None);
+    let said = bench.later(limits::LEDGER_PATIENCE_MS).unwrap();
+    assert!(matches!(said.answers()[..], [(1, Err(LedgerError::NotReady { .. }))]));
+
+    bench.open().unwrap();
+    let bytes = bench.command(2, "slow", add()).unwrap().append().unwrap();
+    let said = bench.later(limits::LEDGER_PATIENCE_MS).unwrap();
+    assert_eq!(said.answers(), [(2, Err(LedgerError::Unknown))]);
+    // It comes back after all: done, but nobody is told twice. Who asks again learns it.
+    assert_eq!(bench.bring(bytes).unwrap().answers(), []);
+    assert_eq!(bench.command(3, "slow", add()).unwrap().answers(), [(3, done("slow"))]);
+}
+
+#[test]
+fn a_command_that_always_comes_second_gives_up() {
+    let mut bench = Bench::ready().unwrap();
+    let mut said = bench.command(1, "late", add()).unwrap();
+    for tries in 1..=limits::LEDGER_TRIES_MAX {
+        let ours = said.append().unwrap();
+        let rival = bench.rival(Toy::VERSION).unwrap();
+        bench.bring(rival).unwrap();
+        said = bench.bring(ours).unwrap();
+        let gave_up = tries == limits::LEDGER_TRIES_MAX;
+        assert_eq!(said.answers().len(), usize::from(gave_up), "try {tries}");
+    }
+    assert_eq!(said.answers(), [(1, Err(LedgerError::Busy))]);
+}
+
+#[test]
+fn an_append_is_sent_again_until_it_comes_back() {
+    let mut bench = Bench::ready().unwrap();
+    let first = bench.command(1, "req", add()).unwrap().append().unwrap();
+    let again = bench.later(limits::LEDGER_APPEND_TIMEOUT_MS).unwrap().append().unwrap();
+    assert_eq!(first, again);
+    bench.step([Input::AppendUnsure { batch: 1 }]).unwrap();
+    assert_eq!(bench.later(limits::LEDGER_APPEND_RETRY_MS).unwrap().append().unwrap(), first);
+    assert_eq!(bench.bring(first.clone()).unwrap().answers(), [(1, done("req"))]);
+    // A copy changes nothing and calls nothing forth.
+    assert!(bench.bring(first).unwrap().0.is_empty());
+    assert_eq!(bench.later(limits::LEDGER_APPEND_TIMEOUT_MS).unwrap().append(), None);
+}
