@@ -77,7 +77,7 @@ impl Encoded {
         Ok(Encoded { raw, hash })
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.raw.get().len()
     }
 }

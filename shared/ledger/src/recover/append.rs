@@ -152,7 +152,7 @@ impl<M: Machine> Mending<'_, '_, M> {
     }
 
     fn begin(&self) -> Result<redb::WriteTransaction, StoreError> {
-        self.scratch.begin(self.report.messages % u64::from(limits::STORE_SOFT_COMMITS_MAX) == 0)
+        self.scratch.begin(self.report.messages.is_multiple_of(u64::from(limits::STORE_SOFT_COMMITS_MAX)))
     }
 
     fn append(&mut self, message: LogMessage) -> Result<(), RecoverError> {

@@ -30,7 +30,7 @@ pub(crate) fn replay<M: Machine>(
         let limit = usize::try_from(end - at).unwrap_or(usize::MAX).min(limits::LEDGER_TAIL_BATCH);
         let messages = log.read(at + 1, limit)?;
         soft += 1;
-        let hard = soft % limits::STORE_SOFT_COMMITS_MAX == 0;
+        let hard = u32::is_multiple_of(soft, limits::STORE_SOFT_COMMITS_MAX);
         let txn = into.begin(hard)?;
         let before = at;
         {

@@ -217,7 +217,7 @@ fn record(rng: &mut Rng, author: &Store, writer: &WriterId, id: String) -> Box<s
         reads.push(Read { kind: other.kind, key: other.id, n: at });
     }
     let own = if rng.chance(15) { entity(7 + rng.below(3)) } else { own };
-    let (n, prev) = if own.id > "e6".to_owned() { snapshot.head(&own).unwrap() } else { (n, prev) };
+    let (n, prev) = if own.id.as_str() > "e6" { snapshot.head(&own).unwrap() } else { (n, prev) };
     let header = Header {
         v: 1,
         id,
