@@ -54,8 +54,16 @@ impl Dev {
 
     /// Stops it as Ctrl-C does and starts it again on the same folder.
     pub async fn restart(&mut self) {
+        self.stop().await;
+        self.start_again().await;
+    }
+
+    pub async fn stop(&self) {
         self.proc.interrupt();
         assert!(self.proc.ended(SOON).await.success(), "{:?}", self.proc.lines());
+    }
+
+    pub async fn start_again(&mut self) {
         self.proc = Dev::launch(&self.scratch, self.port).await;
     }
 

@@ -6,3 +6,4 @@ mod first_action;
 mod harness;
 mod kills;
 mod python;
+mod recovery;

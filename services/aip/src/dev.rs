@@ -6,6 +6,7 @@ mod children;
 mod layout;
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use aip_natsd::{Server, Settings};
 use clap::Args as ClapArgs;
+use nix::fcntl::Flock;
 
 use crate::output::{Failure, because};
 use crate::site::Site;
@@ -132,4 +134,20 @@ async fn start_nats(layout: &Layout, port: u16) -> Result<Server, Failure> {
 
 async fn stopped() {
     aip_sdk::terminated().await;
+}
+
+/// The nats-server of a stopped `aip dev`, for a command that needs nothing else of it. The folder stays locked as long
+/// as this lives, so that no `aip dev` starts in it meanwhile.
+pub struct NatsOnly {
+    pub server: Server,
+    _lock: Flock<File>,
+}
+
+pub async fn nats_only(folder: PathBuf) -> Result<NatsOnly, Failure> {
+    if !folder.join("nats").is_dir() {
+        return Err(Failure::new(format!("{} is no folder of `aip dev`", folder.display())));
+    }
+    let layout = Layout::new(folder, SocketAddr::from(([127, 0, 0, 1], 0)), 1)?;
+    let lock = layout.lock()?;
+    Ok(NatsOnly { server: start_nats(&layout, 0).await?, _lock: lock })
 }

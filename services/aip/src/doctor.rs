@@ -113,8 +113,8 @@ async fn gateway(profile: &Profile) -> Finding {
                 .and_then(|body| Some(body.get("reason")?.as_str()?.to_owned()))
                 .unwrap_or(text);
             let mend = if reason.contains("ledger") {
-                "the ledger and this replica's store disagree: nothing is served beside the log; bring the log's \
-                 data back (a copy that is not older than the stores)"
+                "the ledger and this replica's store disagree, and nothing is served beside the log: bring the log's data \
+                 back, or stop the gateways and run `aip ledger recover`"
             } else {
                 "it mends itself when NATS is back; look into its log otherwise"
             };

@@ -6,6 +6,7 @@ mod dev;
 mod doctor;
 mod health;
 mod keys;
+mod ledger;
 mod manifest;
 mod output;
 mod profile;
@@ -44,6 +45,9 @@ enum Command {
     /// Check receipt chains
     #[command(subcommand)]
     Receipts(receipts::Command),
+    /// Verify and recover a service's ledger, with the service stopped
+    #[command(subcommand)]
+    Ledger(ledger::Command),
     /// Judge envelopes, one JSON line each on standard input
     Validate,
     /// Find out what is wrong, and how to mend it
@@ -84,6 +88,7 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Manifest(args) => manifest::run(args).await,
         Command::Keys(command) => keys::run(command),
         Command::Receipts(command) => receipts::run(command).await,
+        Command::Ledger(command) => ledger::run(command).await,
         Command::Validate => validate::run(),
         Command::Doctor(args) => doctor::run(args).await,
         Command::Setup(args) => setup::run(args),
