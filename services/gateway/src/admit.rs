@@ -12,7 +12,7 @@ use aip_names::limits::{
 };
 use aip_names::metrics as names;
 use aip_wire::trusted::PrincipalRef;
-use aip_wire::{Action, ActionId, ActionResult, Refusal, codes};
+use aip_wire::{Ack, AckStatus, Action, ActionId, ActionMode, ActionResult, Refusal, codes};
 
 use crate::catalog::{Offer, Place};
 use crate::errors;
@@ -23,26 +23,36 @@ use crate::machine::{ActionState, Admit, Answer, Collision, Command, ReplayClaim
 use crate::road::Stop;
 use crate::wait::Waiter;
 
-/// The end of an action, as its sender is told.
-pub struct Ended {
-    pub result: ActionResult,
-    /// It was another request's action: nothing was dispatched for this one.
-    pub cached: bool,
+/// What the sender of an action is told.
+pub enum Told {
+    /// The end of the action.
+    Ended {
+        result: Box<ActionResult>,
+        /// It was another request's action: nothing was dispatched for this one.
+        cached: bool,
+    },
+    /// The action is durable; its end is asked for by the id in the acknowledgement.
+    Acknowledged(Ack),
 }
 
 // === impl Gateway ===
 
 impl Gateway {
-    /// Admits an action and waits for its end.
-    pub(crate) async fn act(&self, authentic: Authentic, now: Millis) -> Result<Ended, Stop> {
+    /// Admits an action and waits for its end, if it is not an asynchronous one.
+    pub(crate) async fn act(&self, authentic: Authentic, now: Millis) -> Result<Told, Stop> {
         let sender = authentic.caller().clone();
         let (admitted, answer, waiter) = self.reserve(authentic, now).await?;
         let until = admitted.context().deadline_ms.saturating_add(RESULT_GRACE_MS);
+        let waits = admitted.action().mode != Some(ActionMode::Async);
         match answer {
             Answer::Admitted => {
                 count("admitted");
-                let ended = self.end_of(waiter, until).await?;
-                Ok(Ended { result: ended, cached: false })
+                if !waits {
+                    let id = admitted.action().id.clone();
+                    return Ok(Told::Acknowledged(acknowledged(id, AckStatus::Queued)));
+                }
+                let result = Box::new(self.end_of(waiter, until).await?);
+                Ok(Told::Ended { result, cached: false })
             }
             Answer::Duplicate { first } => {
                 count("duplicate");
@@ -59,10 +69,18 @@ impl Gateway {
                 {
                     return Err(Stop::noted(Refusal::of(codes::IDEMPOTENCY_CONFLICT)));
                 }
+                if !waits {
+                    let status = if before.is_terminal() { AckStatus::Cached } else { AckStatus::Queued };
+                    return Ok(Told::Acknowledged(acknowledged(first, status)));
+                }
                 let waiter = Waiter::new(self.ledger(), &first);
-                let until = before.deadline.saturating_add(RESULT_GRACE_MS);
-                let ended = self.end_of(waiter, until).await?;
-                Ok(Ended { result: ended, cached: true })
+                // the first may be an asynchronous one, with far more time than this request has
+                let until = match before.queued {
+                    true => until,
+                    false => before.deadline.saturating_add(RESULT_GRACE_MS),
+                };
+                let result = Box::new(self.end_of(waiter, until).await?);
+                Ok(Told::Ended { result, cached: true })
             }
             other => {
                 tracing::error!(?other, "an admission was answered with something else");
@@ -131,13 +149,21 @@ impl Gateway {
     }
 
     async fn end_of(&self, waiter: Waiter, until: Millis) -> Result<ActionResult, Stop> {
-        let ended = waiter.ended(until).await.map_err(|error| Stop::noted(errors::of_ledger(&error)))?;
+        // whatever keeps us from seeing the end, the action is taken: no error of a read may say that nothing was done
+        let ended = waiter.ended(until).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the end of an action can't be seen");
+            None
+        });
         let result = ended.filter(ActionState::is_terminal).and_then(|state| result_of(&state));
         result.ok_or_else(|| {
             let message = "the action is taken and its end is not known yet: ask for its result";
             Stop::noted(Refusal::new(codes::SERVICE_UNKNOWN, "", message))
         })
     }
+}
+
+fn acknowledged(action_id: ActionId, status: AckStatus) -> Ack {
+    Ack { action_id, status, reason: None, retry_after_ms: None, queue: None }
 }
 
 /// The result of an action that has ended, with the receipt it ended with.
@@ -190,6 +216,7 @@ fn command(
             version: row.key.version,
             mutation: offer.contract.mutates(),
             dispatch: if repeatable { EffectMode::Repeatable } else { EffectMode::Once },
+            cancel: offer.contract.execution.supports_cancel,
         },
         reservations,
         replay: admitted

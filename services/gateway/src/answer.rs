@@ -36,7 +36,8 @@ pub fn read(payload: &[u8], request: &Envelope, action: &Action, offer: &Offer) 
     }
 }
 
-fn ended(mut result: ActionResult, offer: &Offer) -> Outcome {
+/// What a result says, whichever way it came.
+pub fn ended(mut result: ActionResult, offer: &Offer) -> Outcome {
     // receipts are ours to give
     result.receipt = None;
     match (result.status, result.error.take()) {
@@ -51,13 +52,14 @@ fn ended(mut result: ActionResult, offer: &Offer) -> Outcome {
             let error = redact::error(error, offer);
             Outcome::Answered(Box::new(ActionResult::failed(result.action_id, error)))
         }
-        // what would need a person, an approval or a cancellation is not offered in this release
+        (ActionResultStatus::Cancelled, None) => Outcome::Cancelled,
+        // what would need a person or an approval is not offered in this release
         (status, _) => garbage(status.as_str()),
     }
 }
 
 /// An error instead of a result: the worker did not execute the action, and may say that another may.
-fn refused(error: ProtocolError, offer: &Offer) -> Outcome {
+pub fn refused(error: ProtocolError, offer: &Offer) -> Outcome {
     if !is_code(&error.code) {
         return garbage("an error code of another form");
     }
@@ -123,11 +125,9 @@ mod tests {
         let garbage = Outcome::Lost(Lost::Garbage);
         let other = ActionResult { action_id: ActionId::opaque("act_2"), ..completed() };
         assert_eq!(told(other, |_| {}), garbage);
-        for status in [
-            ActionResultStatus::Cancelled,
-            ActionResultStatus::PendingApproval,
-            ActionResultStatus::RequiresHuman,
-        ] {
+        let cancelled = ActionResult { status: ActionResultStatus::Cancelled, ..completed() };
+        assert_eq!(told(cancelled, |_| {}), Outcome::Cancelled);
+        for status in [ActionResultStatus::PendingApproval, ActionResultStatus::RequiresHuman] {
             assert_eq!(told(ActionResult { status, ..completed() }, |_| {}), garbage);
         }
         let error = ProtocolError::of(codes::WORKER_FAILED, "no");

@@ -1,4 +1,5 @@
-//! Performs the machine's one effect: sends an action to its worker and says what came back (20.4). It decides nothing:
+//! Performs the machine's effects: sends an action to its worker and says what came back (20.4), puts one into a queue,
+//! tells workers of a cancellation. It decides nothing:
 //! whether there may be another attempt is the machine's to say.
 
 use std::sync::{Arc, OnceLock};
@@ -9,18 +10,21 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use aip_bus::{Bus, Parcel, RequestError};
-use aip_kernel::{EffectId, EffectMode, Millis};
+use aip_kernel::{EffectId, EffectMode, Hash, Millis};
 use aip_ledger::{Ledger, Performer};
 use aip_names::limits::{DISPATCH_ATTEMPTS_MAX, DISPATCH_PATIENCE_MS, DISPATCH_RUNNING_MAX};
 use aip_names::{NameError, Service, Subject, TrustDomain, Version, metrics as names};
 use aip_wire::trusted::METADATA_KEY;
-use aip_wire::{Envelope, MessageType, Principal, Timestamp, TransportMessage};
+use aip_wire::{
+    ActionLifecycleState, Cancel, CancelTarget, Envelope, MessageType, Principal, Timestamp, TransportMessage,
+};
 
 use crate::answer;
 use crate::catalog::{Catalog, Offer, Place};
 use crate::clock;
-use crate::machine::action::{Accepted, ActionEvent, ActionState};
+use crate::machine::action::{Accepted, ActionEvent, ActionState, Pinned};
 use crate::machine::{Command, Effect, Event, GatewayMachine, Lost, NotDone, Outcome, Settle, State};
+use crate::queues::{Queues, Worker};
 
 /// Sends actions to workers.
 pub struct Dispatcher(Arc<Inner>);
@@ -30,6 +34,7 @@ struct Inner {
     trust_domain: TrustDomain,
     principal: Principal,
     catalog: Arc<Catalog>,
+    queues: Arc<Queues>,
     /// Set once the ledger is open: it opens with this performer.
     ledger: OnceLock<Ledger<GatewayMachine>>,
     room: Semaphore,
@@ -51,9 +56,10 @@ impl Dispatcher {
         trust_domain: TrustDomain,
         principal: Principal,
         catalog: Arc<Catalog>,
+        queues: Arc<Queues>,
     ) -> Dispatcher {
-        let room = Semaphore::new(DISPATCH_RUNNING_MAX);
-        Dispatcher(Arc::new(Inner { bus, trust_domain, principal, catalog, ledger: OnceLock::new(), room }))
+        let (room, ledger) = (Semaphore::new(DISPATCH_RUNNING_MAX), OnceLock::new());
+        Dispatcher(Arc::new(Inner { bus, trust_domain, principal, catalog, queues, ledger, room }))
     }
 
     /// Effects that come before this wait.
@@ -67,7 +73,17 @@ impl Performer<GatewayMachine> for Dispatcher {
     fn perform(&self, id: EffectId, effect: Effect) -> BoxFuture<'static, Option<Command>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
-            let Effect::Dispatch { attempt } = effect;
+            let attempt = match effect {
+                Effect::Dispatch { attempt } => attempt,
+                Effect::Enqueue { attempt } => {
+                    inner.enqueue(&id, attempt).await;
+                    return None;
+                }
+                Effect::TellCancel => {
+                    inner.tell_cancel(&id).await;
+                    return None;
+                }
+            };
             let _permit = inner.room.acquire().await.ok()?;
             let prepared = inner.prepare(&id, attempt).await?;
             let begun = Instant::now();
@@ -115,20 +131,71 @@ impl Inner {
         Some(Attempt { accepted, state, offer, number })
     }
 
+    /// Puts the attempt into its worker's queue. Copies are dropped there, or by the worker that finds the attempt begun.
+    async fn enqueue(&self, id: &EffectId, number: u32) {
+        let (Some(ledger), Some(attempt)) = (self.ledger.get(), self.prepare(id, number).await) else {
+            return;
+        };
+        if !attempt.state.enqueued || attempt.state.lease.is_some() {
+            return;
+        }
+        let request = self.request(&attempt);
+        let pinned = &attempt.state.pinned;
+        let (parcel, worker) =
+            match (parcel(&request, &attempt), Worker::new(&pinned.service, &pinned.version)) {
+                (Ok(parcel), Ok(worker)) => (parcel, worker),
+                (parcel, worker) => {
+                    let why = worker.err().map(|error| error.to_string()).or(parcel.err());
+                    tracing::error!(why, action = %attempt.state.id, "an action can't be framed");
+                    return;
+                }
+            };
+        // an action's id may be any text; a header may not
+        let copy = Hash::of(id.to_string().as_bytes()).to_string();
+        if let Err(error) = self.queues.put(&worker, &copy, parcel, ledger).await {
+            tracing::warn!(%error, action = %attempt.state.id, "an action waits for its queue");
+        }
+    }
+
+    /// Tells all replicas of the worker. Nobody answers: whoever runs the action ends it.
+    async fn tell_cancel(&self, id: &EffectId) {
+        let Some(ledger) = self.ledger.get() else { return };
+        let Ok(Some(entity)) = ledger.peek(|view| view.entity(&id.entity)) else { return };
+        let State::Action(state) = entity.state else { return };
+        if state.lifecycle != ActionLifecycleState::Cancelling {
+            return;
+        }
+        let provider = &state.pinned.provider;
+        let wish = Cancel { target: CancelTarget::Action(state.id.clone()), reason: None };
+        let mut envelope = Envelope::new(wish, Timestamp::now())
+            .with_from(self.principal.clone())
+            .with_to(Principal::new(provider.id.clone(), provider.kind));
+        envelope.correlation_id.clone_from(&state.correlation_id);
+        let envelope = serde_json::to_value(envelope).unwrap_or_default();
+        let parcel = Parcel::new(&TransportMessage { envelope, metadata: None });
+        let (Ok(parcel), Ok(subject)) = (parcel, self.subject(&state.pinned, MessageType::Cancel)) else {
+            return;
+        };
+        if let Err(error) = self.bus.publish(&subject, parcel).await {
+            tracing::debug!(%error, action = %state.id, "a worker could not be told to cancel");
+        }
+    }
+
     async fn send(&self, attempt: &Attempt) -> Outcome {
         let timeout_ms = attempt.timeout_ms(clock::now_ms());
         if timeout_ms == 0 {
             return Outcome::NotDone(NotDone::NotSent);
         }
         let request = self.request(attempt);
-        let (subject, parcel) = match (self.subject(attempt), parcel(&request, attempt)) {
-            (Ok(subject), Ok(parcel)) => (subject, parcel),
-            (subject, parcel) => {
-                let why = subject.err().map(|error| error.to_string()).or(parcel.err());
-                tracing::error!(why, action = %attempt.state.id, "an action can't be framed");
-                return Outcome::NotDone(NotDone::NotSent);
-            }
-        };
+        let (subject, parcel) =
+            match (self.subject(&attempt.state.pinned, MessageType::Action), parcel(&request, attempt)) {
+                (Ok(subject), Ok(parcel)) => (subject, parcel),
+                (subject, parcel) => {
+                    let why = subject.err().map(|error| error.to_string()).or(parcel.err());
+                    tracing::error!(why, action = %attempt.state.id, "an action can't be framed");
+                    return Outcome::NotDone(NotDone::NotSent);
+                }
+            };
         let timeout = Duration::from_millis(timeout_ms);
         match self.bus.request(&subject, parcel, timeout).await {
             Ok(message) => answer::read(&message.payload, &request, &attempt.accepted.action, &attempt.offer),
@@ -154,11 +221,10 @@ impl Inner {
         envelope
     }
 
-    fn subject(&self, attempt: &Attempt) -> Result<String, NameError> {
-        let pinned = &attempt.state.pinned;
+    fn subject(&self, pinned: &Pinned, told: MessageType) -> Result<String, NameError> {
         let service = Service::new(&pinned.service)?;
         let version = Version::new(&pinned.version)?;
-        let message_type = aip_names::MessageType::new(MessageType::Action.as_str())?;
+        let message_type = aip_names::MessageType::new(told.as_str())?;
         Ok(Subject::message(&self.trust_domain, &service, version, &message_type).to_string())
     }
 }
@@ -198,6 +264,7 @@ fn name(outcome: &Outcome) -> &'static str {
         Outcome::Answered(_) => "answered",
         Outcome::Rejected(_) => "rejected",
         Outcome::BadOutput { .. } => "bad_output",
+        Outcome::Cancelled => "cancelled",
         Outcome::NotDone(_) => "not_done",
         Outcome::Lost(_) => "lost",
     }

@@ -17,6 +17,8 @@ pub fn of_refusal(refusal: machine::Refusal) -> &'static Code {
         machine::Refusal::IdempotencyConflict => codes::IDEMPOTENCY_CONFLICT,
         machine::Refusal::CapabilityChanged => codes::CAPABILITY_UNKNOWN,
         machine::Refusal::DeadlinePassed => codes::ACTION_DEADLINE,
+        machine::Refusal::NoSuchAction => codes::ACTION_NOT_FOUND,
+        machine::Refusal::Superseded => codes::ACTION_SUPERSEDED,
         machine::Refusal::TooManyRegistrations => codes::LIMIT_REGISTRATIONS,
     }
 }

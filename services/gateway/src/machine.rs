@@ -7,29 +7,37 @@
 pub mod action;
 pub mod admit;
 pub mod audit;
+pub mod cancel;
 mod expire;
+mod give_up;
 mod idempotency;
 pub mod keys;
+mod lease;
 pub mod lifecycle;
 pub mod manifest;
 pub mod note;
 pub mod receipts;
 mod redispatch;
 pub mod register;
+pub mod report;
 pub mod settle;
+pub mod shelf;
 pub mod stamp;
 
 use serde::{Deserialize, Serialize};
 
-use aip_kernel::{Applying, Bug, Decision, EffectId, EntityKey, Facts, Fault, Machine, View};
+use aip_kernel::{Applying, Bug, Decision, EffectId, EntityKey, Facts, Fault, Machine, Millis, View};
+use aip_names::limits;
 use aip_wire::ActionId;
 
 pub use action::{ActionEvent, ActionState};
 pub use admit::Admit;
+pub use cancel::Cancel;
 pub use idempotency::{Collision, Reservation};
 pub use manifest::{ManifestEvent, ManifestState};
 pub use note::{MessageEvent, MessageState, Note, Refused, ReplayClaim};
 pub use register::RegisterManifest;
+pub use report::{Report, Says};
 pub use settle::{Lost, NotDone, Outcome, Settle};
 
 #[cfg(test)]
@@ -49,6 +57,14 @@ pub enum Command {
     Expire { action: String },
     /// It is time to dispatch again.
     Redispatch { action: String },
+    /// Take what a worker says of an asynchronous attempt.
+    Report(Box<Report>),
+    /// The worker of an attempt was not heard of in time.
+    LeaseExpired { action: String },
+    /// The queue gave the attempt's message up.
+    GiveUp { action: String, attempt: u32 },
+    /// Take the wish to cancel an action.
+    Cancel(Box<Cancel>),
     /// Take a worker's manifest.
     RegisterManifest(Box<RegisterManifest>),
     /// Note a message that leads to no other record.
@@ -90,6 +106,10 @@ pub enum Refusal {
     CapabilityChanged,
     /// The deadline passed before the action could be admitted.
     DeadlinePassed,
+    /// There is no such action for who asks.
+    NoSuchAction,
+    /// Another attempt counts, or none any more.
+    Superseded,
     /// The worker has too many registrations beside each other.
     TooManyRegistrations,
 }
@@ -116,6 +136,10 @@ pub enum State {
 pub enum Effect {
     /// Send the action to its worker and settle what comes back. `attempt` counts from 1.
     Dispatch { attempt: u32 },
+    /// Put the action into its worker's queue. It is done when a worker has begun it.
+    Enqueue { attempt: u32 },
+    /// Tell all replicas of the worker that the action is to be cancelled. It is done when the action has ended.
+    TellCancel,
 }
 
 // === impl GatewayMachine ===
@@ -140,6 +164,10 @@ impl Machine for GatewayMachine {
             Command::Settle(settle) => settle::decide(view, settle, facts),
             Command::Expire { action } => expire::decide(view, action, facts),
             Command::Redispatch { action } => redispatch::decide(view, action, facts),
+            Command::Report(report) => report::decide(view, report, facts),
+            Command::LeaseExpired { action } => lease::decide(view, action, facts),
+            Command::GiveUp { action, attempt } => give_up::decide(view, action, *attempt),
+            Command::Cancel(cancel) => cancel::decide(view, cancel, facts),
             Command::RegisterManifest(register) => register::decide(view, register, facts),
             Command::Note(note) => note::decide(view, note, facts),
         }
@@ -164,19 +192,39 @@ impl Machine for GatewayMachine {
             (Event::Manifest(event), Some(State::Manifest(state))) => {
                 manifest::apply(state, event, applying).map(State::Manifest)
             }
-            (Event::Message(_), None | Some(State::Message(_))) => Ok(State::Message(note::apply(applying))),
+            (Event::Message(event), None | Some(State::Message(_))) => {
+                Ok(State::Message(note::apply(event, applying)))
+            }
             (event, Some(_)) => Err(Bug(format!("an event of another kind of entity: {event:?}"))),
         }
     }
 
     fn on_timer(&self, entity: &EntityKey, name: &str) -> Command {
         let action = entity.id.clone();
-        if name == keys::TIMER_RETRY { Command::Redispatch { action } } else { Command::Expire { action } }
+        match name {
+            keys::TIMER_RETRY => Command::Redispatch { action },
+            keys::TIMER_LEASE => Command::LeaseExpired { action },
+            _ => Command::Expire { action },
+        }
+    }
+
+    fn rest_ms(&self, effect: &Effect) -> Option<Millis> {
+        match effect {
+            Effect::Dispatch { .. } => None,
+            Effect::Enqueue { .. } => Some(limits::ENQUEUE_AGAIN_MS),
+            Effect::TellCancel => Some(limits::CANCEL_AGAIN_MS),
+        }
     }
 
     /// The process that sent the action is gone with its answer: what the worker did is not known.
     fn on_abandoned(&self, id: &EffectId, effect: &Effect) -> Command {
-        let Effect::Dispatch { attempt } = *effect;
+        let attempt = match *effect {
+            Effect::Dispatch { attempt } => attempt,
+            // repeatable: nobody owns them
+            Effect::Enqueue { .. } | Effect::TellCancel => {
+                return Command::Expire { action: id.entity.id.clone() };
+            }
+        };
         let outcome = Outcome::Lost(Lost::DispatcherGone);
         Command::Settle(Box::new(Settle { effect: id.clone(), attempt, outcome }))
     }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::errors;
 use crate::gateway::Gateway;
 use crate::machine::{Answer, Command, RegisterManifest, ReplayClaim, keys};
+use crate::queues::Worker;
 use crate::road::Stop;
 
 /// The manifest extension in which a worker says where it is reached and what stands behind its contracts.
@@ -63,6 +64,7 @@ impl Gateway {
         let ids = manifest.capabilities.iter().map(|capability| &capability.id);
         let directory = self.authenticator().directory();
         may_register(caller, &worker.service, &worker.version, ids, &directory)?;
+        self.queue_for(manifest, &worker).await?;
         let mut contracts = Vec::new();
         for (index, capability) in manifest.capabilities.iter().enumerate() {
             handled(index, capability, &worker.handlers)?;
@@ -98,6 +100,23 @@ impl Gateway {
                 Err(Stop::noted(Refusal::of(codes::SERVICE_INTERNAL)))
             }
         }
+    }
+}
+
+impl Gateway {
+    /// A capability that may be called asynchronously is visible only when its work can be queued.
+    async fn queue_for(&self, manifest: &Manifest, worker: &WorkerExtension) -> Result<(), Refusal> {
+        let queued =
+            |capability: &Capability| aip_admission::ContractView::of(capability).supports(ActionMode::Async);
+        if !manifest.capabilities.iter().any(queued) {
+            return Ok(());
+        }
+        let unavailable = |error: &dyn std::fmt::Display| {
+            tracing::warn!(%error, service = worker.service, "a worker's queue cannot be made");
+            Refusal::new(codes::SERVICE_NOT_READY, "", "the worker's queue cannot be made now")
+        };
+        let place = Worker::new(&worker.service, &worker.version).map_err(|error| unavailable(&error))?;
+        self.queues().ensure(&place, self.ledger()).await.map_err(|error| unavailable(&error))
     }
 }
 

@@ -11,6 +11,8 @@ use aip_names::limits::ID_BYTES_MAX;
 use aip_wire::validate::Checked;
 use aip_wire::{ErrorCategory, Manifest, MessageBody, MessageType, Refusal, codes};
 
+use crate::admit::Told;
+use crate::attempt;
 use crate::clock;
 use crate::errors;
 use crate::front::Outbound;
@@ -74,6 +76,10 @@ impl Gateway {
 
     async fn respond(&self, asked: &Asked, authentic: Authentic, now: Millis) -> Result<Outbound, Stop> {
         let envelope = authentic.envelope();
+        if let Some(report) = attempt::of(envelope)? {
+            let body = self.report(&authentic, report).await?;
+            return Ok(self.voice().answer(asked, body));
+        }
         if let Some(code) = served::refused_with(envelope.message_type) {
             return Err(Refusal::new(code, "/message_type", code.meaning).into());
         }
@@ -87,16 +93,21 @@ impl Gateway {
                 MessageBody::Action(action) => action.id.clone(),
                 _ => return Err(Refusal::of(codes::ENVELOPE_TYPE_MISMATCH).into()),
             };
-            let ended = self.act(authentic, now).await?;
-            let body = MessageBody::from(ended.result);
-            return Ok(match ended.cached {
-                true => self.voice().answer_cached(asked, &id, body),
-                false => self.voice().answer(asked, body),
+            return Ok(match self.act(authentic, now).await? {
+                Told::Ended { result, cached: true } => {
+                    self.voice().answer_cached(asked, &id, MessageBody::from(*result))
+                }
+                Told::Ended { result, cached: false } => self.voice().answer(asked, (*result).into()),
+                Told::Acknowledged(ack) => self.voice().answer(asked, ack.into()),
             });
         }
         if let MessageBody::Manifest(manifest) = &envelope.body {
             let registration = self.register(&authentic, manifest).await?;
             return Ok(self.voice().answer(asked, self.registered(manifest, &registration)));
+        }
+        if let MessageBody::Cancel(wish) = &envelope.body {
+            let ack = self.cancel(&authentic, wish).await?;
+            return Ok(self.voice().answer(asked, ack.into()));
         }
         // a read leaves no record of its own
         self.note(asked, None).await.map_err(Stop::noted)?;

@@ -7,10 +7,13 @@ use serde_json::Value;
 use aip_kernel::{Applying, Bug, EffectMode, Header, Millis};
 use aip_wire::ActionLifecycleState as Lifecycle;
 use aip_wire::trusted::{PrincipalRef, TrustedContext};
-use aip_wire::{Action, ActionId, ActionResult, CapabilityId, CorrelationId, MessageId, ProtocolError};
+use aip_wire::{
+    Action, ActionId, ActionMode, ActionResult, ActionResultStatus, CapabilityId, CorrelationId, MessageId,
+    ProtocolError,
+};
 
 use super::receipts::{self, Chain};
-use super::{Effect, GatewayMachine, Reservation, keys, lifecycle, stamp};
+use super::{Effect, GatewayMachine, Reservation, keys, lifecycle, shelf, stamp};
 
 /// What happened to an action.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -22,6 +25,40 @@ pub enum ActionEvent {
         attempt: u32,
         mode: EffectMode,
     },
+    /// The action waits for a worker in its queue. The effect that puts it there stands until a worker has begun it.
+    Enqueued {
+        attempt: u32,
+    },
+    /// A worker has claimed the attempt: it alone may go on with it.
+    Started {
+        attempt: u32,
+        worker: String,
+        until: Millis,
+    },
+    /// The worker was heard of, or, with `grace`, was not heard of in time and has a little longer.
+    Leased {
+        attempt: u32,
+        until: Millis,
+        grace: bool,
+    },
+    /// Somebody asked to cancel. Nothing is cancelled by that (11.8).
+    CancelRequested {
+        by: PrincipalRef,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// A worker may be at it that can be told.
+        tell: bool,
+    },
+    /// It is certain that nothing will be done any more: no worker had begun it, or the one that had says so.
+    Cancelled {
+        by_worker: bool,
+    },
+    /// No attempt is left; a person has to look at it.
+    DeadLettered {
+        error: Box<ProtocolError>,
+    },
+    /// An answer that came too late to count: evidence, and nothing else.
+    LateAnswer(Box<LateAnswer>),
     /// The attempt ended without an answer and another may follow. `delivered` is false when it is certain that no
     /// worker got it.
     AttemptFailed {
@@ -44,6 +81,26 @@ pub enum ActionEvent {
     Expired {
         error: Box<ProtocolError>,
     },
+}
+
+/// What a superseded worker said, by digests.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LateAnswer {
+    pub attempt: u32,
+    pub worker: String,
+    /// The status of a result, or the code of a failure.
+    pub said: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_hash: Option<String>,
+}
+
+/// Who has an attempt, and how long nobody else may.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Lease {
+    pub worker: String,
+    pub until: Millis,
+    /// It was over once and stands a little longer.
+    pub grace: bool,
 }
 
 /// The admission: the frozen facts that everything later stands on.
@@ -77,6 +134,9 @@ pub struct Pinned {
     /// A second execution would do harm that nobody could tell from the first.
     pub mutation: bool,
     pub dispatch: EffectMode,
+    /// The handler can be told to stop and says when it has.
+    #[serde(default)]
+    pub cancel: bool,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -99,6 +159,17 @@ pub struct ActionState {
     pub attempt: u32,
     /// Some attempt that has ended may have reached a worker.
     pub delivered: bool,
+    /// Through a queue, and not by request and reply.
+    #[serde(default)]
+    pub queued: bool,
+    /// Of a queued action: the attempt is in the queue, or begun. Else it waits for its time.
+    #[serde(default)]
+    pub enqueued: bool,
+    /// Of a queued action's attempt that was begun.
+    #[serde(default)]
+    pub lease: Option<Lease>,
+    #[serde(default)]
+    pub late_answers: u32,
     pub result: Option<Box<ActionResult>>,
     pub receipts: Chain,
 }
@@ -124,6 +195,10 @@ impl ActionState {
             ended_at: None,
             attempt: 0,
             delivered: false,
+            queued: accepted.action.mode == Some(ActionMode::Async),
+            enqueued: false,
+            lease: None,
+            late_answers: 0,
             result: None,
             receipts: Chain::default(),
         }
@@ -135,7 +210,17 @@ impl ActionState {
 
     /// True when ending it now, without an answer, leaves open whether something was done.
     pub fn may_have_happened(&self) -> bool {
-        self.pinned.mutation && (self.delivered || self.lifecycle == Lifecycle::Running)
+        self.pinned.mutation && (self.delivered || self.is_running())
+    }
+
+    /// Some worker may be at it.
+    pub fn is_running(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Running | Lifecycle::Streaming | Lifecycle::Cancelling)
+    }
+
+    /// The attempt that counts is with this worker.
+    pub fn is_held_by(&self, worker: &str, attempt: u32) -> bool {
+        self.attempt == attempt && self.lease.as_ref().is_some_and(|lease| lease.worker == worker)
     }
 
     fn end(&mut self, lifecycle: Lifecycle, result: ActionResult, log_time: Millis) -> Result<(), Bug> {
@@ -157,6 +242,14 @@ pub fn apply(
 ) -> Result<ActionState, Bug> {
     let (state, _) = step(state, event, applying.header, applying.log_time)?;
     let log_time = applying.log_time;
+    let (owner, tenant) = (&state.requester.id, state.tenant.as_deref());
+    if matches!(event, ActionEvent::Accepted(_)) {
+        shelf::list(applying, owner, tenant);
+    }
+    // nothing is told of a lease
+    if !matches!(event, ActionEvent::Leased { .. }) {
+        shelf::tell(applying, owner, tenant);
+    }
     match event {
         ActionEvent::Accepted(accepted) => {
             applying.timer(keys::TIMER_DEADLINE, accepted.context.deadline_ms);
@@ -166,13 +259,37 @@ pub fn apply(
             applying.timer_done(keys::TIMER_RETRY);
             applying.effect(Effect::Dispatch { attempt: *attempt }, *mode);
         }
+        ActionEvent::Enqueued { attempt } => {
+            applying.timer_done(keys::TIMER_RETRY);
+            applying.effect(Effect::Enqueue { attempt: *attempt }, EffectMode::Repeatable);
+        }
+        ActionEvent::Started { until, .. } => {
+            applying.effects_end();
+            applying.timer(keys::TIMER_LEASE, *until);
+        }
+        ActionEvent::Leased { until, .. } => applying.timer(keys::TIMER_LEASE, *until),
+        ActionEvent::CancelRequested { tell, .. } => {
+            if *tell {
+                applying.effect(Effect::TellCancel, EffectMode::Repeatable);
+            }
+            applying.index(keys::INDEX_AUDIT, stamp::stamp(log_time, &applying.header.id, 0));
+        }
         ActionEvent::AttemptFailed { retry_at, .. } => {
             applying.effects_end();
+            applying.timer_done(keys::TIMER_LEASE);
             applying.timer(keys::TIMER_RETRY, *retry_at);
         }
-        ActionEvent::Completed { .. } | ActionEvent::Failed { .. } | ActionEvent::Expired { .. } => {
+        ActionEvent::LateAnswer(_) => {
+            applying.index(keys::INDEX_AUDIT, stamp::stamp(log_time, &applying.header.id, 0));
+        }
+        ActionEvent::Completed { .. }
+        | ActionEvent::Failed { .. }
+        | ActionEvent::Expired { .. }
+        | ActionEvent::Cancelled { .. }
+        | ActionEvent::DeadLettered { .. } => {
             applying.effects_end();
             applying.timer_done(keys::TIMER_RETRY);
+            applying.timer_done(keys::TIMER_LEASE);
             applying.timer_done(keys::TIMER_DEADLINE);
             applying.index(keys::INDEX_AUDIT, stamp::stamp(log_time, &applying.header.id, 0));
         }
@@ -200,20 +317,72 @@ pub fn step(
         (None, _) => return Err(Bug("an action went on before it was accepted".to_owned())),
         (Some(state), _) => state,
     };
+    if matches!(event, ActionEvent::LateAnswer(_)) {
+        // it changes nothing
+        state.late_answers += 1;
+        return Ok((state, Vec::new()));
+    }
     state.updated_at = log_time;
+    follow(&mut state, event, log_time)?;
+    let receipts = receipts::of(&mut state, event, header, log_time)?;
+    Ok((state, receipts))
+}
+
+fn begin(state: &mut ActionState, attempt: u32) -> Result<(), Bug> {
+    if attempt != state.attempt + 1 {
+        return Err(Bug(format!("attempt {attempt} after attempt {}", state.attempt)));
+    }
+    state.attempt = attempt;
+    Ok(())
+}
+
+/// How one event moves the state.
+fn follow(state: &mut ActionState, event: &ActionEvent, log_time: Millis) -> Result<(), Bug> {
     match event {
-        ActionEvent::Accepted(_) => {}
+        ActionEvent::Accepted(_) | ActionEvent::LateAnswer(_) => {}
         ActionEvent::Dispatched { attempt, .. } => {
-            if *attempt != state.attempt + 1 {
-                return Err(Bug(format!("attempt {attempt} after attempt {}", state.attempt)));
-            }
+            begin(state, *attempt)?;
             state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::Running)?;
-            state.attempt = *attempt;
             state.started_at = state.started_at.or(Some(log_time));
         }
+        ActionEvent::Enqueued { attempt } => {
+            begin(state, *attempt)?;
+            if state.lifecycle != Lifecycle::Queued {
+                state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::Queued)?;
+            }
+            state.enqueued = true;
+        }
+        ActionEvent::Started { attempt, worker, until } => {
+            if *attempt != state.attempt {
+                return Err(Bug(format!("attempt {attempt} was begun in place of {}", state.attempt)));
+            }
+            state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::Running)?;
+            state.lease = Some(Lease { worker: worker.clone(), until: *until, grace: false });
+            state.started_at = state.started_at.or(Some(log_time));
+        }
+        ActionEvent::Leased { until, grace, .. } => {
+            let lease = state.lease.as_mut().ok_or_else(|| Bug("a lease that nobody has".to_owned()))?;
+            lease.until = *until;
+            lease.grace = *grace;
+        }
+        ActionEvent::CancelRequested { .. } => {
+            state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::Cancelling)?;
+        }
         ActionEvent::AttemptFailed { delivered, .. } => {
-            state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::Queued)?;
+            if state.lifecycle != Lifecycle::Queued {
+                state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::Queued)?;
+            }
             state.delivered |= *delivered;
+            state.enqueued = false;
+            state.lease = None;
+        }
+        ActionEvent::Cancelled { .. } => {
+            let result = ActionResult::bare(state.id.clone(), ActionResultStatus::Cancelled);
+            state.end(Lifecycle::Cancelled, result, log_time)?;
+        }
+        ActionEvent::DeadLettered { error } => {
+            let result = ActionResult::failed(state.id.clone(), (**error).clone());
+            state.end(Lifecycle::DeadLettered, result, log_time)?;
         }
         ActionEvent::Completed { result, .. } => {
             state.end(Lifecycle::Completed, (**result).clone(), log_time)?;
@@ -227,6 +396,5 @@ pub fn step(
             state.end(Lifecycle::Expired, result, log_time)?;
         }
     }
-    let receipts = receipts::of(&mut state, event, header, log_time)?;
-    Ok((state, receipts))
+    Ok(())
 }

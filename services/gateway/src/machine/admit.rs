@@ -3,7 +3,7 @@
 
 use aip_kernel::{Decision, Draft, Facts, Fault, Millis, View};
 use aip_wire::trusted::{PrincipalRef, TrustedContext};
-use aip_wire::{Action, ActionId, CorrelationId, MessageId};
+use aip_wire::{Action, ActionId, ActionMode, CorrelationId, MessageId};
 
 use super::action::{Accepted, ActionEvent, Pinned};
 use super::idempotency::{self, Held, Reservation};
@@ -85,9 +85,11 @@ impl Admit {
             reservations: self.reservations.clone(),
             received_at: self.received_at,
         };
-        let dispatched = ActionEvent::Dispatched { attempt: 1, mode: self.pinned.dispatch };
-        let events =
-            vec![Event::Action(ActionEvent::Accepted(Box::new(accepted))), Event::Action(dispatched)];
+        let sent = match self.action.mode {
+            Some(ActionMode::Async) => ActionEvent::Enqueued { attempt: 1 },
+            _ => ActionEvent::Dispatched { attempt: 1, mode: self.pinned.dispatch },
+        };
+        let events = vec![Event::Action(ActionEvent::Accepted(Box::new(accepted))), Event::Action(sent)];
         let entity = keys::action(self.action.id.as_str());
         let mut draft = Draft::new(entity, events).cause(self.message_id.as_str());
         for reservation in &self.reservations {
@@ -119,15 +121,12 @@ impl Admit {
         refused: Option<Refused>,
         facts: &Facts,
     ) -> Decision<GatewayMachine> {
-        if self.replay.is_none() {
-            return Decision::Answer(answer);
-        }
         let note = Note {
             actor: self.context.principal.clone(),
             message_id: self.message_id.clone(),
             claim: self.replay.clone(),
             refused,
         };
-        Decision::Append { draft: note.draft(facts.now), answer }
+        note.beside(answer, facts)
     }
 }

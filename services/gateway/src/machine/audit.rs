@@ -47,7 +47,39 @@ fn said(event: &Event, key: &str, gateway: &PrincipalRef) -> Vec<(&'static Kind,
             let data = json!({"action_id": key, "attempt": attempt});
             vec![(kinds::ACTION_DISPATCHED, gateway.clone(), data)]
         }
-        Event::Action(ActionEvent::AttemptFailed { .. }) => Vec::new(),
+        Event::Action(ActionEvent::Leased { .. }) => Vec::new(),
+        Event::Action(ActionEvent::Enqueued { attempt }) => {
+            vec![(kinds::ACTION_QUEUED, gateway.clone(), json!({"action_id": key, "attempt": attempt}))]
+        }
+        Event::Action(ActionEvent::Started { attempt, worker, .. }) => {
+            let data = json!({"action_id": key, "attempt": attempt, "worker": worker});
+            vec![(kinds::ACTION_STARTED, gateway.clone(), data)]
+        }
+        Event::Action(ActionEvent::AttemptFailed { attempt, code, delivered, .. }) => {
+            let data = json!({"action_id": key, "attempt": attempt, "code": code, "delivered": delivered});
+            vec![(kinds::ACTION_ATTEMPT_LOST, gateway.clone(), data)]
+        }
+        Event::Action(ActionEvent::CancelRequested { by, .. }) => {
+            vec![(kinds::ACTION_CANCELLING, by.clone(), json!({"action_id": key}))]
+        }
+        Event::Action(ActionEvent::Cancelled { by_worker }) => {
+            let data = json!({"action_id": key, "by_worker": by_worker});
+            vec![(kinds::ACTION_CANCELLED, gateway.clone(), data)]
+        }
+        Event::Action(ActionEvent::DeadLettered { error }) => {
+            let data = json!({"action_id": key, "code": error.code});
+            vec![(kinds::ACTION_DEAD_LETTERED, gateway.clone(), data)]
+        }
+        Event::Action(ActionEvent::LateAnswer(late)) => {
+            let data = json!({
+                "action_id": key,
+                "attempt": late.attempt,
+                "worker": late.worker,
+                "said": late.said,
+                "output_hash": late.output_hash,
+            });
+            vec![(kinds::ACTION_LATE_ANSWER, gateway.clone(), data)]
+        }
         Event::Action(ActionEvent::Completed { attempt, .. }) => {
             vec![(kinds::ACTION_COMPLETED, gateway.clone(), json!({"action_id": key, "attempt": attempt}))]
         }

@@ -15,10 +15,18 @@ pub const INDEX_CAPABILITY: &str = "capability";
 /// Records with receipts and audit events, by their stamp and so by time.
 pub const INDEX_AUDIT: &str = "audit";
 
+/// Actions on the shelves of those who may see them, the newest first.
+pub const INDEX_ACTIONS: &str = "actions";
+/// Records of which something is told, on the same shelves, in the order of the log.
+pub const INDEX_FEED: &str = "feed";
+
 /// Due at an action's deadline.
 pub const TIMER_DEADLINE: &str = "deadline";
 /// Due when an action is to be dispatched again.
 pub const TIMER_RETRY: &str = "retry";
+
+/// Due when the lease of an attempt is over, and again when its grace is.
+pub const TIMER_LEASE: &str = "lease";
 
 /// Stands between the parts of a sort key; no capability id that is registered has it.
 const SEPARATOR: char = '\u{1}';

@@ -11,7 +11,7 @@ use aip_wire::trusted::PrincipalRef;
 use aip_wire::{Capability, CapabilityId, Manifest};
 
 use super::action::Pinned;
-use super::{Event, GatewayMachine, State, keys, stamp};
+use super::{Event, GatewayMachine, State, keys, shelf, stamp};
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -103,6 +103,7 @@ pub(super) fn apply(
         applying.index(keys::INDEX_CAPABILITY, row.sort());
         state.rows.push(row);
     }
+    shelf::tell(applying, &registered.manifest.agent.id, None);
     applying.index(keys::INDEX_AUDIT, stamp::stamp(applying.log_time, &applying.header.id, 0));
     Ok(state)
 }

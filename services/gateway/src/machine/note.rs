@@ -7,7 +7,7 @@ use aip_kernel::{Applying, Decision, Draft, EntityKey, Facts, Fault, Hash, Milli
 use aip_wire::MessageId;
 use aip_wire::trusted::PrincipalRef;
 
-use super::{Answer, Event, GatewayMachine, Refusal, keys, stamp};
+use super::{Answer, Event, GatewayMachine, Refusal, keys, shelf, stamp};
 
 /// The claim on a signed message's id.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -77,6 +77,16 @@ impl Note {
     }
 }
 
+impl Note {
+    /// An answer that leads to no record of what it is about: a signed message is noted all the same, before it.
+    pub(super) fn beside(&self, answer: Answer, facts: &Facts) -> Decision<GatewayMachine> {
+        match self.claim {
+            None => Decision::Answer(answer),
+            Some(_) => Decision::Append { draft: self.draft(facts.now), answer },
+        }
+    }
+}
+
 /// True when a signed message came before.
 pub(super) fn is_held(view: &dyn View<GatewayMachine>, claim: Option<&ReplayClaim>) -> Result<bool, Fault> {
     match claim {
@@ -96,7 +106,9 @@ pub(super) fn decide(
     Ok(Decision::Append { draft: note.draft(facts.now), answer: Answer::Recorded })
 }
 
-pub(super) fn apply(applying: &mut Applying<'_, GatewayMachine>) -> MessageState {
+pub(super) fn apply(event: &MessageEvent, applying: &mut Applying<'_, GatewayMachine>) -> MessageState {
+    let MessageEvent::Noted { actor, .. } = event;
+    shelf::tell(applying, &actor.id, None);
     applying.index(keys::INDEX_AUDIT, stamp::stamp(applying.log_time, &applying.header.id, 0));
     MessageState { noted_at: applying.log_time }
 }

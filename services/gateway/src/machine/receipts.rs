@@ -10,6 +10,8 @@ use aip_kernel::{Bug, Header, Millis, Past};
 use aip_wire::trusted::PrincipalRef;
 use aip_wire::{Principal, Receipt, ReceiptChain, ReceiptId, ReceiptRef, ReceiptType, Timestamp};
 
+use crate::errors;
+
 use super::action::{self, Accepted, ActionEvent, ActionState};
 use super::{Event, stamp};
 
@@ -84,7 +86,26 @@ fn drafts(state: &ActionState, event: &ActionEvent) -> Vec<Draft> {
     };
     match event {
         ActionEvent::Accepted(accepted) => admission(accepted),
-        ActionEvent::Dispatched { .. } | ActionEvent::AttemptFailed { .. } => Vec::new(),
+        ActionEvent::Dispatched { .. }
+        | ActionEvent::Enqueued { .. }
+        | ActionEvent::Started { .. }
+        | ActionEvent::Leased { .. }
+        | ActionEvent::CancelRequested { .. }
+        | ActionEvent::LateAnswer(_)
+        | ActionEvent::AttemptFailed { .. } => Vec::new(),
+        ActionEvent::Cancelled { by_worker } => vec![returned(json!({
+            "action_id": state.id,
+            "state": state.lifecycle,
+            "status": "cancelled",
+            "by_worker": by_worker,
+        }))],
+        ActionEvent::DeadLettered { error } => vec![returned(json!({
+            "action_id": state.id,
+            "state": state.lifecycle,
+            "status": "failed",
+            "code": error.code,
+            "uncertain_outcome": errors::is_uncertain(error),
+        }))],
         ActionEvent::Completed { attempt, result } => {
             let output_hash = result.output.as_ref().map(canonical::hash);
             vec![

@@ -14,10 +14,17 @@ pub(super) fn decide(
 ) -> Result<Decision<GatewayMachine>, Fault> {
     let Some(entity) = load_action(view, action)? else { return Ok(Decision::Answer(Answer::Nothing)) };
     let state = entity.state;
-    if state.lifecycle != Lifecycle::Queued || facts.now.max(facts.log_time) >= state.deadline {
+    if state.lifecycle != Lifecycle::Queued
+        || state.enqueued
+        || facts.now.max(facts.log_time) >= state.deadline
+    {
         return Ok(Decision::Answer(Answer::Nothing));
     }
-    let event = ActionEvent::Dispatched { attempt: state.attempt + 1, mode: state.pinned.dispatch };
+    let attempt = state.attempt + 1;
+    let event = match state.queued {
+        true => ActionEvent::Enqueued { attempt },
+        false => ActionEvent::Dispatched { attempt, mode: state.pinned.dispatch },
+    };
     let draft = Draft::new(keys::action(action), vec![Event::Action(event)]).cause(keys::TIMER_RETRY);
     Ok(Decision::Append { draft, answer: Answer::Recorded })
 }

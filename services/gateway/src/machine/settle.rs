@@ -2,7 +2,9 @@
 //! an attempt that may have reached a worker is followed by another only when its contract makes that harmless.
 
 use aip_kernel::{Decision, Draft, EffectId, EffectMode, Facts, Fault, Millis, View};
-use aip_names::limits::{DISPATCH_ATTEMPTS_MAX, DISPATCH_BACKOFF_FIRST_MS, DISPATCH_BACKOFF_MAX_MS};
+use aip_names::limits::{
+    ASYNC_ATTEMPTS_MAX, DISPATCH_ATTEMPTS_MAX, DISPATCH_BACKOFF_FIRST_MS, DISPATCH_BACKOFF_MAX_MS,
+};
 use aip_wire::ActionLifecycleState as Lifecycle;
 use aip_wire::codes::{self, Code};
 use aip_wire::{ActionResult, ActionResultStatus, ProtocolError};
@@ -27,6 +29,8 @@ pub enum Outcome {
     Rejected(Box<ProtocolError>),
     /// The worker says completed, but its output is not what the capability promises.
     BadOutput { path: String },
+    /// The worker was told to cancel, and says that nothing will be done any more.
+    Cancelled,
     /// It is certain that no worker has begun it.
     NotDone(NotDone),
     /// It was sent, and what came of it is not known.
@@ -49,6 +53,8 @@ pub enum Lost {
     Disconnected,
     /// The process that had sent it is gone.
     DispatcherGone,
+    /// The worker that has the attempt was not heard of in time.
+    LeaseExpired,
     Garbage,
     TooLarge,
 }
@@ -66,21 +72,57 @@ pub(super) fn decide(
     let answers =
         matches!(settle.outcome, Outcome::Answered(_) | Outcome::Rejected(_) | Outcome::BadOutput { .. });
     let current = state.attempt == settle.attempt || (answers && settle.attempt < state.attempt);
-    if state.lifecycle != Lifecycle::Running || !current {
+    if state.queued || !state.is_running() || !current {
         return Ok(Decision::Answer(Answer::Nothing));
     }
-    let event = event(&state, settle, facts.now.max(facts.log_time));
-    let draft =
-        Draft::new(settle.effect.entity.clone(), vec![Event::Action(event)]).cause(settle.effect.to_string());
+    let events = events(&state, &settle.outcome, settle.attempt, facts.now.max(facts.log_time));
+    let events = events.into_iter().map(Event::Action).collect();
+    let draft = Draft::new(settle.effect.entity.clone(), events).cause(settle.effect.to_string());
     Ok(Decision::Append { draft, answer: Answer::Recorded })
 }
 
-fn event(state: &ActionState, settle: &Settle, now: Millis) -> ActionEvent {
-    match &settle.outcome {
+/// What an outcome of an attempt that runs means. The last attempt of a queued action that comes to nothing is the end.
+pub(super) fn events(state: &ActionState, outcome: &Outcome, attempt: u32, now: Millis) -> Vec<ActionEvent> {
+    let one = event(state, outcome, attempt, now);
+    let spent = state.queued && state.attempt >= ASYNC_ATTEMPTS_MAX;
+    match &one {
+        ActionEvent::AttemptFailed { code, delivered, .. } if spent => {
+            let end = dead_letter(state, state.delivered || *delivered, code);
+            vec![one, end]
+        }
+        _ => vec![one],
+    }
+}
+
+/// The end of an action that no attempt is left for; `delivered` when some of them may have done it.
+pub(super) fn dead_letter(state: &ActionState, delivered: bool, last: &str) -> ActionEvent {
+    let details = serde_json::json!({
+        "attempts": state.attempt,
+        "last": last,
+        "uncertain_outcome": state.pinned.mutation && delivered,
+    });
+    ActionEvent::DeadLettered { error: Box::new(errors::with_details(codes::ACTION_DEAD_LETTERED, details)) }
+}
+
+/// True when an action that has ended ended by this outcome.
+pub(super) fn ended_so(state: &ActionState, outcome: &Outcome) -> bool {
+    match (outcome, state.result.as_deref()) {
+        (Outcome::Answered(said), Some(result)) => {
+            said.status == result.status && said.output == result.output && said.error == result.error
+        }
+        (Outcome::Rejected(error), Some(result)) => result.error.as_ref() == Some(error.as_ref()),
+        (Outcome::Cancelled, Some(_)) => state.lifecycle == Lifecycle::Cancelled,
+        (Outcome::BadOutput { .. }, Some(result)) => {
+            result.error.as_ref().is_some_and(|error| error.code == codes::ACTION_OUTPUT.name)
+        }
+        _ => false,
+    }
+}
+
+fn event(state: &ActionState, outcome: &Outcome, attempt: u32, now: Millis) -> ActionEvent {
+    match outcome {
         Outcome::Answered(result) => match (&result.status, &result.error) {
-            (ActionResultStatus::Completed, _) => {
-                ActionEvent::Completed { attempt: settle.attempt, result: result.clone() }
-            }
+            (ActionResultStatus::Completed, _) => ActionEvent::Completed { attempt, result: result.clone() },
             (_, Some(error)) => by_worker(error),
             (_, None) => lost(state, Lost::Garbage, now),
         },
@@ -93,6 +135,9 @@ fn event(state: &ActionState, settle: &Settle, now: Millis) -> ActionEvent {
             let error = errors::with_details(codes::ACTION_OUTPUT, details);
             ActionEvent::Failed { by_worker: true, uncertain: false, error: Box::new(error) }
         }
+        // nobody had asked: then it is no answer
+        Outcome::Cancelled if state.lifecycle != Lifecycle::Cancelling => lost(state, Lost::Garbage, now),
+        Outcome::Cancelled => ActionEvent::Cancelled { by_worker: true },
         Outcome::NotDone(why) => not_done(state, why, now),
         Outcome::Lost(why) => lost(state, *why, now),
     }
@@ -108,6 +153,12 @@ fn not_done(state: &ActionState, why: &NotDone, now: Millis) -> ActionEvent {
         NotDone::NoResponders | NotDone::NotSent => codes::WORKER_UNAVAILABLE.name,
         NotDone::Refused(code) => code.as_str(),
     };
+    if state.lifecycle == Lifecycle::Cancelling {
+        return match state.pinned.mutation && state.delivered {
+            true => uncertain(codes::ACTION_CANCELLED),
+            false => ActionEvent::Cancelled { by_worker: false },
+        };
+    }
     if let Some(retry_at) = another_attempt(state, now) {
         let code = code.to_owned();
         return ActionEvent::AttemptFailed { attempt: state.attempt, code, delivered: false, retry_at };
@@ -143,7 +194,9 @@ fn lost(state: &ActionState, why: Lost, now: Millis) -> ActionEvent {
 
 /// When the next attempt may begin; none when there may be no more.
 fn another_attempt(state: &ActionState, now: Millis) -> Option<Millis> {
-    if state.attempt >= DISPATCH_ATTEMPTS_MAX {
+    // a queued action's last attempt comes through here too, to be dead-lettered
+    let attempts_max = if state.queued { ASYNC_ATTEMPTS_MAX + 1 } else { DISPATCH_ATTEMPTS_MAX };
+    if state.attempt >= attempts_max || state.lifecycle == Lifecycle::Cancelling {
         return None;
     }
     let doublings = state.attempt.saturating_sub(1).min(16);
@@ -165,6 +218,7 @@ impl Lost {
     fn code(self) -> &'static Code {
         match self {
             Lost::NoAnswer | Lost::Disconnected | Lost::DispatcherGone => codes::WORKER_SILENT,
+            Lost::LeaseExpired => codes::WORKER_LOST,
             Lost::Garbage => codes::WORKER_INVALID,
             Lost::TooLarge => codes::WORKER_TOO_LARGE,
         }
@@ -173,7 +227,7 @@ impl Lost {
     /// True for what the road did, and may not do again; a worker that answers nonsense would answer it again.
     fn may_pass(self) -> bool {
         match self {
-            Lost::NoAnswer | Lost::Disconnected | Lost::DispatcherGone => true,
+            Lost::NoAnswer | Lost::Disconnected | Lost::DispatcherGone | Lost::LeaseExpired => true,
             Lost::Garbage | Lost::TooLarge => false,
         }
     }

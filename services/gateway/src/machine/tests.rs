@@ -6,4 +6,5 @@ mod env;
 mod evidence;
 mod keys;
 mod manifests;
+mod queued;
 mod random;

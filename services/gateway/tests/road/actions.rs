@@ -104,9 +104,9 @@ async fn whatever_is_wrong_has_its_code_and_is_not_executed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn message_types_of_later_releases_and_answers_are_refused() {
     let world = World::new().await;
-    let cancel = envelope(MessageType::Cancel, json!({"target": {"action": "act_1"}}));
+    let cancel = envelope(MessageType::Cancel, json!({"target": {"session": "sess_1"}}));
     let reply = world.send(&signed(cancel, &world.client_key)).await;
-    assert_eq!((code(&reply), reply.status), (codes::UNSUPPORTED_CANCELLATION.name, 501));
+    assert_eq!((code(&reply), reply.status), (codes::UNSUPPORTED_SESSION.name, 501));
     let answer = envelope(MessageType::Ack, json!({"action_id": "act_1", "status": "accepted"}));
     let reply = world.send(&signed(answer, &world.client_key)).await;
     assert_eq!(code(&reply), codes::ENVELOPE_NOT_SERVED.name);

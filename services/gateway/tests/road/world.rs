@@ -28,9 +28,10 @@ pub const OTHER_TOKEN: &str = "other-token-0123456789";
 pub const SERVICE: &str = "sandbox-restaurant";
 
 pub struct World {
-    /// Stopped when the world ends.
-    _nats: Arc<TestNats>,
+    /// Stopped when the world ends; none when the test has it.
+    nats: Option<Arc<TestNats>>,
     pub gateway: Gateway,
+    pub authenticator: Arc<Authenticator>,
     pub worker_key: SigningKey,
     pub client_key: SigningKey,
     pub bus: Bus,
@@ -57,7 +58,7 @@ tenant = [{{ id = "acme" }}, {{ id = "beta" }}]
 id = "service:client"
 kind = "service"
 tenants = ["acme"]
-scopes = ["action:write", "action:read", "receipt:read"]
+scopes = ["action:write", "action:read", "receipt:read", "events:read", "audit:read"]
 capabilities = ["cap:test:*"]
 dids = ["{client}"]
 api_keys = [{{ id = "c", sha256 = "{client_token}" }}]
@@ -66,7 +67,9 @@ api_keys = [{{ id = "c", sha256 = "{client_token}" }}]
 id = "service:other"
 kind = "service"
 tenants = ["beta"]
-scopes = ["action:write", "action:read:any", "receipt:read:any"]
+scopes = [
+    "action:write", "action:read:any", "receipt:read:any", "events:read:any", "audit:read:any", "audit:export:any",
+]
 capabilities = ["cap:test:say"]
 api_keys = [{{ id = "o", sha256 = "{other_token}" }}]
 
@@ -86,6 +89,11 @@ capabilities = ["cap:test:*"]
         other_token = digest(OTHER_TOKEN),
     );
     Directory::parse(&text, Path::new("/nowhere")).unwrap()
+}
+
+/// Nobody is known any more.
+pub fn directory_without_clients() -> Directory {
+    Directory::parse("trust_domain = \"aip.local\"", Path::new("/nowhere")).unwrap()
 }
 
 /// A contract with these members replaced.
@@ -213,8 +221,14 @@ impl World {
 
     /// A gateway on this server, with the store that an earlier one left there.
     pub async fn on(nats: Arc<TestNats>) -> World {
-        let gateway_bus = connect(&nats, Identity::Gateway).await;
-        let bus = connect(&nats, TestNats::worker("restaurant")).await;
+        let world = World::near(&nats).await;
+        World { nats: Some(nats), ..world }
+    }
+
+    /// The same on a server that the test keeps.
+    pub async fn near(nats: &TestNats) -> World {
+        let gateway_bus = connect(nats, Identity::Gateway).await;
+        let bus = connect(nats, TestNats::worker("restaurant")).await;
         let config = aip_ledger::Config {
             trust_domain: TestNats::trust_domain(),
             service: Service::gateway(),
@@ -223,10 +237,10 @@ impl World {
             data_dir: nats.scratch().join("gateway-0"),
             stream_replicas: 1,
         };
+        let authenticator = Arc::new(Authenticator::new(Arc::new(directory())).unwrap());
         // the store's lock goes with the last handle of the gateway before
         let gateway = wait_for_some("the store to be free", Duration::from_secs(20), || async {
-            let authenticator = Arc::new(Authenticator::new(Arc::new(directory())).unwrap());
-            let (bus, ledger) = (gateway_bus.clone(), config.clone());
+            let (bus, ledger, authenticator) = (gateway_bus.clone(), config.clone(), authenticator.clone());
             Gateway::open(Parts { bus, authenticator, key: key(9), ledger }).ok()
         })
         .await;
@@ -234,7 +248,11 @@ impl World {
             gateway.readiness() == Readiness::Ready
         })
         .await;
-        World { _nats: nats, gateway, worker_key: key(2), client_key: key(1), bus }
+        World { nats: None, gateway, authenticator, worker_key: key(2), client_key: key(1), bus }
+    }
+
+    pub fn nats(&self) -> &TestNats {
+        self.nats.as_deref().expect("the test's own server")
     }
 
     pub async fn serve(&self) -> (Arc<Worker>, Serving) {

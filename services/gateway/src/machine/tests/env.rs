@@ -149,6 +149,7 @@ impl Env {
                 version: row.key.version,
                 mutation: true,
                 dispatch: EffectMode::Once,
+                cancel: false,
             },
             reservations: Vec::new(),
             replay: None,
@@ -186,7 +187,7 @@ impl Env {
         let mut effects = self.memory.effects();
         let (id, effect, mode) = effects.next().unwrap();
         assert!(effects.next().is_none());
-        let Effect::Dispatch { attempt } = *effect;
+        let Effect::Dispatch { attempt } = *effect else { panic!("{effect:?}") };
         (id.clone(), attempt, mode)
     }
 

@@ -101,6 +101,7 @@ fn the_audit_tells_who_did_what_in_order() {
         [
             ("aip.action.admitted", "svc:client"),
             ("aip.action.dispatched", "svc:gateway"),
+            ("aip.action.attempt_lost", "svc:gateway"),
             ("aip.action.dispatched", "svc:gateway"),
             ("aip.action.failed", "svc:gateway"),
         ]
