@@ -4,11 +4,12 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use aip_sdk::{CallOptions, ClientError};
-use aip_wire::{ActionId, ActionResult};
+use aip_wire::{Ack, AckStatus, ActionId, ActionResult};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use crate::output::{self, Failure, because};
+use crate::{events, lists};
 use crate::profile::Options;
 
 /// Standard input, as an input's name.
@@ -20,10 +21,20 @@ const EXIT_UNKNOWN: u8 = 3;
 pub enum Command {
     /// Call a capability and wait for its result
     Call(Call),
+    /// Ask to cancel an action; it ends when its worker says how
+    Cancel(Cancel),
     /// Show how an action stands
     Status(Status),
     /// Show the result of an action
     Result(Status),
+    /// List actions, the newest first
+    List(lists::List),
+    /// Show what happened to an action
+    Events(events::OfAction),
+    /// List actions that should have ended by now, or that nothing happens to
+    Stuck(lists::Stuck),
+    /// List actions that were given up, for a person to look at
+    Dead(lists::Dead),
 }
 
 #[derive(Args, Debug)]
@@ -42,6 +53,19 @@ pub struct Call {
     /// How long the action may take, in milliseconds
     #[arg(long)]
     timeout_ms: Option<u64>,
+    /// Leave it in the worker's queue and do not wait for its end
+    #[arg(long = "async")]
+    queued: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Args, Debug)]
+pub struct Cancel {
+    action_id: String,
+    /// Why, in your words
+    #[arg(long)]
+    reason: Option<String>,
     #[command(flatten)]
     options: Options,
 }
@@ -59,8 +83,13 @@ pub struct Status {
 pub async fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Call(args) => call(args).await,
+        Command::Cancel(args) => cancel(args).await,
         Command::Status(args) => status(args).await,
         Command::Result(args) => result(args).await,
+        Command::List(args) => lists::list(args).await,
+        Command::Events(args) => events::of_action(args).await,
+        Command::Stuck(args) => lists::stuck(args).await,
+        Command::Dead(args) => lists::dead(args).await,
     }
 }
 
@@ -76,9 +105,35 @@ async fn call(args: Call) -> Result<ExitCode, Failure> {
         timeout_ms: args.timeout_ms,
         ..CallOptions::default()
     };
+    if args.queued {
+        let ack =
+            client.submit(&args.capability, input, options).await.map_err(|error| told(&error, json))?;
+        acknowledge(&ack, json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let result = client.call(&args.capability, input, options).await.map_err(|error| told(&error, json))?;
     show(&result, json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+async fn cancel(args: Cancel) -> Result<ExitCode, Failure> {
+    let json = args.options.json;
+    let id = parse_id(&args.action_id).map_err(|failure| failure.json(json))?;
+    let client = args.options.client().await?;
+    let ack = client.cancel(&id, args.reason).await.map_err(|error| told(&error, json))?;
+    acknowledge(&ack, json)?;
+    Ok(if ack.status == AckStatus::Rejected { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn acknowledge(ack: &Ack, json: bool) -> Result<(), Failure> {
+    if json {
+        return output::print_json(ack);
+    }
+    println!("{} {}", word(&ack.status), ack.action_id);
+    if let Some(reason) = &ack.reason {
+        println!("{reason}");
+    }
+    Ok(())
 }
 
 async fn status(args: Status) -> Result<ExitCode, Failure> {

@@ -109,6 +109,8 @@ pub fn offer(mut worker: WorkerBuilder, book: &Book) -> WorkerBuilder {
         )
         .key(IdempotencyRequirement::Optional)
         .risk(RiskLevel::Low);
+        // both: what is not safe shows how a lost worker ends
+        let spec = spec.queued();
         let book = book.clone();
         worker = worker.capability(spec, move |context, order| misbehave(book.clone(), context, order));
     }

@@ -61,7 +61,8 @@ pub fn offer(worker: WorkerBuilder, book: &Book) -> WorkerBuilder {
         RetrySafety::Safe,
     )
     .key(IdempotencyRequirement::Optional)
-    .data(DataSensitivity::Confidential, true);
+    .data(DataSensitivity::Confidential, true)
+    .queued();
     let book = book.clone();
     worker.capability(write, move |context, order| compose(book.clone(), context, order))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aip_names::limits::{ACTION_TIMEOUT_MAX_MS, SANDBOX_SLOW_MS_MAX};
+use aip_names::limits::{ACTION_ASYNC_TIMEOUT_MAX_MS, SANDBOX_SLOW_MS_MAX};
 use aip_sdk::{ActionError, CapabilitySpec, Context, WorkerBuilder};
 use aip_wire::{IdempotencyRequirement, RetrySafety, SideEffect};
 use schemars::JsonSchema;
@@ -30,12 +30,14 @@ pub fn offer(worker: WorkerBuilder, book: &Book) -> WorkerBuilder {
     let job = CapabilitySpec::write(
         "cap:slow:job",
         "Do a slow job",
-        "Takes as long as it is told to. Done again, it does no harm.",
+        "Takes as long as it is told to, and stops when it is to be cancelled. Done again, it does no harm.",
         SideEffect::Write,
         RetrySafety::Safe,
     )
     .key(IdempotencyRequirement::Optional)
-    .takes(60_000, ACTION_TIMEOUT_MAX_MS);
+    .takes(60_000, ACTION_ASYNC_TIMEOUT_MAX_MS)
+    .queued()
+    .cancellable();
     let book = book.clone();
     worker.capability(job, move |context, job| sleep(book.clone(), context, job))
 }
@@ -48,6 +50,9 @@ pub async fn sleep(book: Book, context: Context, job: Job) -> Result<Done, Actio
     tokio::select! {
         () = tokio::time::sleep(Duration::from_millis(job.duration_ms)) => {}
         () = context.stop().cancelled() => {
+            if context.is_cancelled() {
+                return Err(ActionError::cancelled("the job was cancelled before its end"));
+            }
             return Err(ActionError::temporary("sandbox.slow.stopped", "the job was stopped before its end"));
         }
     }
