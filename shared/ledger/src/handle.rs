@@ -15,6 +15,9 @@ use crate::replica::{Input, Token};
 use crate::store::{Reader, Snapshot};
 use crate::{LedgerError, Readiness};
 
+#[cfg(test)]
+mod tests;
+
 type Answer<M> = Result<<M as Machine>::Answer, LedgerError>;
 
 /// A replica's ledger. Cheap to clone; all clones are one.
@@ -68,7 +71,8 @@ impl<M: Machine> Ledger<M> {
         let (sender, receiver) = oneshot::channel();
         let token = self.shared.wait(|waiting, token| waiting.answers.insert(token, sender).is_none())?;
         self.shared.send(Event::Input(Input::Command { token, command }))?;
-        let answer = receiver.await.unwrap_or(Err(LedgerError::Closed));
+        // the thread ended with the command in its hands: its record may be in the log
+        let answer = receiver.await.unwrap_or(Err(LedgerError::Unknown));
         metrics::histogram!(names::LEDGER_DECIDE_SECONDS).record(begun.elapsed().as_secs_f64());
         answer
     }

@@ -1,0 +1,55 @@
+use std::sync::mpsc;
+
+use aip_kernel::{Applying, Bug, Decision, EffectId, Facts};
+use tempfile::tempdir;
+
+use super::*;
+use crate::store::{Identity, Store};
+
+/// Decides nothing: here nobody is asked.
+#[derive(Debug)]
+struct Idle;
+
+impl Machine for Idle {
+    const VERSION: u32 = 1;
+    type Command = ();
+    type Answer = ();
+    type Event = ();
+    type State = ();
+    type Effect = ();
+
+    fn decide(&self, _: &dyn View<Self>, _: &(), _: &Facts) -> Result<Decision<Self>, Fault> {
+        Ok(Decision::Answer(()))
+    }
+
+    fn apply(&self, _: Option<()>, _: &(), _: &mut Applying<'_, Self>) -> Result<(), Bug> {
+        Ok(())
+    }
+
+    fn on_timer(&self, _: &EntityKey, _: &str) {}
+
+    fn on_abandoned(&self, _: &EffectId, _: &()) {}
+}
+
+/// A store that failed, or a drain that took too long, ends the thread while records are on their way.
+#[tokio::test]
+async fn who_waits_when_the_thread_ends_is_not_told_that_nothing_was_done() {
+    let folder = tempdir().unwrap();
+    let identity = Identity { service: "gateway".to_owned(), trust_domain: "aip.local".to_owned(), shard: 0 };
+    let store = Store::open(&folder.path().join("store.redb"), &identity).unwrap();
+    let (events, inbox) = mpsc::channel::<Event<Idle>>();
+    let (_said, readiness) = watch::channel(Readiness::Ready);
+    let shared = Arc::new(Shared::new(events, store.reader(), readiness));
+    let ledger = Ledger::new(Arc::clone(&shared));
+
+    let deciding = tokio::spawn({
+        let ledger = ledger.clone();
+        async move { ledger.decide(()).await }
+    });
+    let taken = tokio::task::spawn_blocking(move || (inbox.recv().is_ok(), inbox));
+    let (taken, _inbox) = taken.await.unwrap();
+    assert!(taken, "the thread has the command");
+    shared.close();
+    assert!(matches!(deciding.await.unwrap(), Err(LedgerError::Unknown)));
+    assert!(matches!(ledger.decide(()).await, Err(LedgerError::Closed)), "who comes later was never heard");
+}
