@@ -60,11 +60,21 @@ pub enum Output<F> {
     },
 }
 
-/// The pen that `apply` writes rows with. `log_time` is the same on every replica; so is everything in `header`.
+/// Where a record stands in the log: the number of its message and its place in there. Log time alone does not tell
+/// the records of one millisecond apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LogPlace {
+    pub message: u64,
+    pub record: u32,
+}
+
+/// The pen that `apply` writes rows with. `log_time` and `place` are the same on every replica; so is everything in
+/// `header`.
 #[derive(Debug)]
 pub struct Applying<'a, M: Machine> {
     pub header: &'a Header,
     pub log_time: Millis,
+    pub place: LogPlace,
     effects: u32,
     outputs: Vec<Output<M::Effect>>,
 }
@@ -72,8 +82,8 @@ pub struct Applying<'a, M: Machine> {
 // === impl Applying ===
 
 impl<'a, M: Machine> Applying<'a, M> {
-    pub fn new(header: &'a Header, log_time: Millis) -> Applying<'a, M> {
-        Applying { header, log_time, effects: 0, outputs: Vec::new() }
+    pub fn new(header: &'a Header, log_time: Millis, place: LogPlace) -> Applying<'a, M> {
+        Applying { header, log_time, place, effects: 0, outputs: Vec::new() }
     }
 
     /// Something to be done in the world, once this record is committed.

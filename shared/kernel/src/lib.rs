@@ -16,7 +16,7 @@ mod machine;
 mod memory;
 mod record;
 
-pub use apply::{Applying, EffectId, EffectMode, IndexKey, Output};
+pub use apply::{Applying, EffectId, EffectMode, IndexKey, LogPlace, Output};
 pub use facts::{Facts, Millis, ReplicaId, WriterId};
 pub use hash::Hash;
 pub use judge::{Heads, Holder, Verdict, VoidReason, judge};

@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use crate::{
     Applying, Bug, Decision, Draft, EffectId, EffectMode, Entity, EntityKey, Facts, Fault, Hash, Header,
-    Heads, Holder, IndexKey, Machine, Millis, Output, Past, Read, Record, Verdict, View, judge,
+    Heads, Holder, IndexKey, LogPlace, Machine, Millis, Output, Past, Read, Record, Verdict, View, judge,
 };
 
 /// Committed state, and every effective record that led to it.
@@ -115,7 +115,11 @@ impl<M: Machine> Memory<M> {
         }
         let entity = record.header.entity();
         let mut state = self.entities.get(&entity).map(|entity| entity.state.clone());
-        let mut applying = Applying::new(&record.header, self.log_time);
+        let mut applying = Applying::new(
+            &record.header,
+            self.log_time,
+            LogPlace { message: self.log.len() as u64 + 1, record: 0 },
+        );
         for event in &record.events {
             state = Some(self.machine.apply(state, event, &mut applying)?);
         }

@@ -32,6 +32,7 @@ pub(crate) struct Shared<M: Machine> {
     readiness: watch::Receiver<Readiness>,
     waiting: Mutex<Waiting<M>>,
     watchers: Mutex<HashMap<EntityKey, watch::Sender<u64>>>,
+    commits: watch::Sender<u64>,
     failure: watch::Sender<Option<String>>,
 }
 
@@ -113,6 +114,11 @@ impl<M: Machine> Ledger<M> {
         Watch { entity, changes, shared: Arc::clone(&self.shared) }
     }
 
+    /// Counts the commits that changed anything: whoever follows many entities wakes on it and scans what it follows.
+    pub fn commits(&self) -> watch::Receiver<u64> {
+        self.shared.commits.subscribe()
+    }
+
     pub fn readiness(&self) -> watch::Receiver<Readiness> {
         self.shared.readiness.clone()
     }
@@ -173,6 +179,7 @@ impl<M: Machine> Shared<M> {
             readiness,
             waiting: Mutex::new(waiting),
             watchers: Mutex::default(),
+            commits: watch::Sender::new(0),
             failure: watch::Sender::new(None),
         }
     }
@@ -214,6 +221,8 @@ impl<M: Machine> Shared<M> {
         for sender in entities.iter().filter_map(|entity| watchers.get(entity)) {
             sender.send_modify(|changes| *changes += 1);
         }
+        drop(watchers);
+        self.commits.send_modify(|commits| *commits += 1);
     }
 
     pub fn fail(&self, why: String) {
