@@ -5,7 +5,7 @@
 mod children;
 mod layout;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,7 +23,9 @@ use layout::Layout;
 
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
-const RESTARTS_MAX: usize = 20;
+const RESTART_PAUSE: Duration = Duration::from_millis(50);
+/// The pause grows to some six seconds, which bounds what can be in the window.
+const RESTART_DOUBLINGS_MAX: u32 = 7;
 const POLL: Duration = Duration::from_millis(100);
 
 #[derive(ClapArgs, Debug)]
@@ -71,7 +73,7 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Starts again what ends by itself, until told to stop (`None`) or until it ends too often.
+/// Starts again what ends by itself, until told to stop. A start that fails ends it all.
 async fn supervise(
     layout: &Layout,
     server: &mut Server,
@@ -86,8 +88,9 @@ async fn supervise(
             Child { name, log } = children.ended() => (name, log),
         };
         eprintln!("{name} ended; starting it again (its log is {})", log.display());
-        if !restarts.allowed() {
-            return Some(Failure::new(format!("{name} ends again and again; its log is {}", log.display())));
+        tokio::select! {
+            () = &mut *stop => return None,
+            () = tokio::time::sleep(restarts.pause(&name)) => {}
         }
         let restarted = match name.as_str() {
             "nats-server" => {
@@ -101,20 +104,22 @@ async fn supervise(
     }
 }
 
-/// How often something may end by itself: a bound, so that what can't run is not started for ever.
+/// How often each process ended lately: what ends again and again is started ever more seldom.
 #[derive(Default)]
 struct Restarts {
-    recent: VecDeque<Instant>,
+    recent: HashMap<String, VecDeque<Instant>>,
 }
 
 // === impl Restarts ===
 
 impl Restarts {
-    fn allowed(&mut self) -> bool {
+    fn pause(&mut self, name: &str) -> Duration {
         let now = Instant::now();
-        self.recent.retain(|at| now.duration_since(*at) < RESTART_WINDOW);
-        self.recent.push_back(now);
-        self.recent.len() <= RESTARTS_MAX
+        let recent = self.recent.entry(name.to_owned()).or_default();
+        recent.retain(|at| now.duration_since(*at) < RESTART_WINDOW);
+        recent.push_back(now);
+        let doublings = u32::try_from(recent.len() - 1).unwrap_or(u32::MAX).min(RESTART_DOUBLINGS_MAX);
+        RESTART_PAUSE * 2_u32.pow(doublings)
     }
 }
 

@@ -3,6 +3,7 @@
 //! write the same files here and differ in their [`Plan`] only.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use aip_crypto::SigningKey;
@@ -61,7 +62,9 @@ impl Site {
     pub fn new(folder: PathBuf) -> Result<Site, Failure> {
         let trust_domain = TrustDomain::new(aip_natsd::shipped::TRUST_DOMAIN)
             .map_err(|error| because("the trust domain", &error))?;
-        let folder = std::fs::create_dir_all(folder.join("keys"))
+        // What is kept here is people's data and keys: nobody else looks in.
+        let private = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.join("keys"));
+        let folder = private
             .and_then(|()| folder.canonicalize())
             .map_err(|error| because(&format!("can't use the folder {}", folder.display()), &error))?;
         Ok(Site { folder, trust_domain })
@@ -232,7 +235,9 @@ id = \"{CLIENT}\"
 kind = \"service\"
 display_name = \"The developer at this machine\"
 tenants = [\"{TENANT}\"]
-scopes = [\"action:write\", \"action:read\", \"receipt:read\"]
+scopes = [
+    \"action:write\", \"action:read\", \"receipt:read\", \"events:read\", \"audit:read\", \"audit:export\",
+]
 capabilities = [\"cap:*\"]
 dids = [\"{client}\"]
 api_keys = [{{ id = \"dev\", sha256 = \"{api_key_digest}\" }}]

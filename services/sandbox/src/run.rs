@@ -1,5 +1,6 @@
 //! Starts the providers one after the other, serves until told to stop, and drains them.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,7 +37,10 @@ pub enum SandboxError {
 /// # Errors
 /// Something that a provider needs is missing or in use, the gateway refused a manifest, or a store failed.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), SandboxError> {
-    std::fs::create_dir_all(&config.data_dir)
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&config.data_dir)
         .map_err(|source| SandboxError::Folder { path: config.data_dir.clone(), source })?;
     let key = SigningKey::load(&config.signing_key)
         .map_err(|source| SandboxError::Key { path: config.signing_key.clone(), source })?;

@@ -7,6 +7,7 @@ mod publisher;
 mod tailer;
 mod thread;
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -106,7 +107,8 @@ impl<M: Machine> Ledger<M> {
         config: &Config,
     ) -> Result<Ledger<M>, OpenError> {
         let folder = |source| OpenError::Folder { path: config.data_dir.clone(), source };
-        std::fs::create_dir_all(&config.data_dir).map_err(folder)?;
+        // The store holds what actions were given: nobody else looks in.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir).map_err(folder)?;
         let (path, identity) = (config.store_file(), config.identity());
         let broken = |source| OpenError::Store { path: path.clone(), source };
         let store = Store::open(&path, &identity).map_err(broken)?;

@@ -86,9 +86,10 @@ impl Children {
         Ok(())
     }
 
-    /// Waits until every gateway is ready and shows what the sandbox offers.
+    /// Waits until every gateway is ready and shows what the sandbox offers; gives up when there was no progress for
+    /// `timeout`.
     pub async fn ready(&self, layout: &Layout, timeout: Duration) -> Result<(), Failure> {
-        let until = Instant::now() + timeout;
+        let (mut last, mut until) = (String::new(), Instant::now() + timeout);
         loop {
             if let Some(running) = self.running.iter().find(|running| !running.process.is_running()) {
                 let log = std::fs::read_to_string(&running.log).unwrap_or_default();
@@ -98,6 +99,7 @@ impl Children {
             }
             match layout.probe().await {
                 Ok(()) => return Ok(()),
+                Err(reason) if reason != last => (last, until) = (reason, Instant::now() + timeout),
                 Err(reason) if Instant::now() >= until => {
                     return Err(Failure::new(format!("not ready within {} s: {reason}", timeout.as_secs())));
                 }

@@ -160,12 +160,13 @@ impl Tail {
 
     /// Becomes ready when the store has learned all that the log held when the tail was opened.
     pub fn caught_up<M: Machine>(&mut self, out: &mut Vec<Output<M>>) {
-        if let Phase::CatchingUp { until } = self.phase
-            && self.position.seq >= until
-        {
+        let Phase::CatchingUp { until } = self.phase else { return };
+        if self.position.seq >= until {
             self.phase = Phase::Ready;
             self.waiting_since_ms = None;
             self.say(Readiness::Ready, out);
+        } else {
+            self.say(catching_up(self.position.seq, until), out);
         }
     }
 
@@ -199,6 +200,12 @@ impl Tail {
             out.push(Output::OpenTail { from: self.position.seq.max(1) });
         }
     }
+}
+
+/// Told in whole percents: often enough to see that it goes on, seldom enough for a log.
+fn catching_up(position: u64, until: u64) -> Readiness {
+    let percent = position.saturating_mul(100) / until.max(1);
+    Readiness::NotReady { reason: format!("catching up with the ledger: {percent} % of {until} messages") }
 }
 
 fn other_message(position: &Position, message: &LogMessage, hash: &Hash) -> String {
@@ -239,8 +246,8 @@ impl<M: Machine> Replica<M> {
         let fresh = self.tail.position.seq == 0;
         self.tail.phase = if fresh { Phase::CatchingUp { until } } else { Phase::Checking { until } };
         self.tail.waiting_since_ms = Some(now.mono_ms);
-        let reason = format!("catching up with the ledger ({} of {until})", self.tail.position.seq);
-        self.tail.say(Readiness::NotReady { reason }, out);
+        let progress = catching_up(self.tail.position.seq, until);
+        self.tail.say(progress, out);
         Ok(())
     }
 }
