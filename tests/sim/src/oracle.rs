@@ -57,7 +57,7 @@ pub struct Oracle<S: Subject> {
     entities: BTreeMap<EntityKey, Vec<Stood<StateOf<S>>>>,
     pub stopped: BTreeMap<EntityKey, u64>,
     claims: BTreeMap<String, Noted<Holder>>,
-    /// When a timer is due, and the replica that set it.
+    /// When a timer is due, and a replica that set it so.
     timers: BTreeMap<(EntityKey, String), Noted<(Millis, String)>>,
     pub effects: BTreeMap<EffectId, Fate<EffectOf<S>>>,
     causes: BTreeMap<Evidence, u64>,

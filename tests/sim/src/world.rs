@@ -9,6 +9,7 @@ mod mischief;
 mod network;
 mod node;
 mod speech;
+mod step;
 
 use std::collections::BTreeMap;
 
