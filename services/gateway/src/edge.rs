@@ -8,11 +8,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use aip_names::limits::STREAM_HEARTBEAT_MS;
 use aip_wire::{MessageBody, Refusal};
 use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::front::{Inbound, Outbound, Via};
+use crate::front::{Inbound, Live, Outbound, Via};
 
 #[cfg(test)]
 pub(super) mod fake;
@@ -37,6 +39,14 @@ pub trait Front: Clone + Send + Sync + 'static {
         bearer: Option<SecretString>,
         body: MessageBody,
     ) -> impl Future<Output = Result<MessageBody, Outbound>> + Send;
+    /// What goes on being told: of an action or of all that the reader may see, behind the frame with the id `last` if
+    /// there is one. None when nothing is left to tell.
+    fn follow(
+        &self,
+        bearer: Option<SecretString>,
+        body: MessageBody,
+        last: Option<String>,
+    ) -> impl Future<Output = Result<Option<Live>, Outbound>> + Send;
     /// What a door says to a request that it does not hand in, of which `received` is what it has read.
     fn refuse(&self, received: &[u8], refusal: Refusal) -> Outbound;
     /// Why nothing can be served now, if so.
@@ -54,6 +64,10 @@ pub struct Edge<F> {
     work: TaskTracker,
     exposition: Exposition,
     started: Instant,
+    /// Ends live streams, which would never end by themselves.
+    stop: CancellationToken,
+    /// The longest silence of a live stream.
+    heartbeat: Duration,
 }
 
 // === impl Edge ===
@@ -66,6 +80,8 @@ impl<F: Front> Edge<F> {
             work: TaskTracker::new(),
             exposition,
             started: Instant::now(),
+            stop: CancellationToken::new(),
+            heartbeat: Duration::from_millis(STREAM_HEARTBEAT_MS),
         }
     }
 

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use secrecy::SecretString;
 use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
 
 /// The door a message came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,4 +30,24 @@ pub struct Outbound {
     /// The HTTP status that the answer maps to.
     pub status: u16,
     pub retry_after_ms: Option<u64>,
+}
+
+/// What goes on being told to one reader, until it ends. Dropping it ends it.
+#[derive(Debug)]
+pub struct Live {
+    /// In order; closed behind the last.
+    pub frames: mpsc::Receiver<Frame>,
+    /// What is said instead of everything that still waits, to a reader that is too slow.
+    pub cut: oneshot::Receiver<Frame>,
+}
+
+/// One message of a live stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// Where the reader may go on after this one; none where it may not.
+    pub id: Option<String>,
+    /// A standard event name of 20.2.
+    pub name: &'static str,
+    /// A whole envelope.
+    pub envelope: Value,
 }

@@ -17,11 +17,13 @@ use aip_wire::{AIP_VERSION, ActionId, MessageBody, MessageId, MessageType, Refus
 
 use crate::catalog::Catalog;
 use crate::clock;
+use crate::cursor::Cursors;
 use crate::dispatch::Dispatcher;
 use crate::edge::Front;
 use crate::errors;
-use crate::front::{Inbound, Outbound};
+use crate::front::{Inbound, Live, Outbound};
 use crate::machine::{Answer, Command, GatewayMachine};
+use crate::queues::Queues;
 use crate::reply::Voice;
 
 /// A running gateway. Cheap to clone; all clones are one.
@@ -35,7 +37,9 @@ struct Inner {
     bus: Bus,
     authenticator: Arc<Authenticator>,
     catalog: Arc<Catalog>,
+    queues: Arc<Queues>,
     voice: Voice,
+    cursors: Cursors,
 }
 
 /// What a gateway is made of.
@@ -71,18 +75,21 @@ impl Gateway {
         if directory != trust_domain.as_str() {
             return Err(GatewayError::TrustDomain { directory, gateway: trust_domain.to_string() });
         }
+        let cursors = Cursors::new(&key);
         let voice = Voice::new(trust_domain.as_str(), key)?;
         let catalog = Arc::new(Catalog::default());
+        let queues = Arc::new(Queues::new(bus.clone(), trust_domain.clone(), config.stream_replicas));
         let dispatcher = Arc::new(Dispatcher::new(
             bus.clone(),
             trust_domain.clone(),
             voice.principal().clone(),
             Arc::clone(&catalog),
+            Arc::clone(&queues),
         ));
         let performer: Arc<dyn aip_ledger::Performer<GatewayMachine>> = Arc::clone(&dispatcher) as _;
         let ledger = Ledger::open(GatewayMachine, bus.clone(), performer, &config)?;
         dispatcher.reads(ledger.clone());
-        Ok(Gateway { inner: Arc::new(Inner { ledger, bus, authenticator, catalog, voice }) })
+        Ok(Gateway { inner: Arc::new(Inner { ledger, bus, authenticator, catalog, queues, voice, cursors }) })
     }
 
     /// Any envelope. An action is answered when it has ended.
@@ -130,6 +137,7 @@ impl Gateway {
 
     /// Finishes what is in flight and makes it durable.
     pub async fn drain(&self) {
+        self.inner.queues.stop();
         self.ledger().drain().await;
     }
 
@@ -154,6 +162,14 @@ impl Gateway {
         &self.inner.catalog
     }
 
+    pub(crate) fn cursors(&self) -> &Cursors {
+        &self.inner.cursors
+    }
+
+    pub(crate) fn queues(&self) -> &Queues {
+        &self.inner.queues
+    }
+
     pub(crate) fn voice(&self) -> &Voice {
         &self.inner.voice
     }
@@ -175,6 +191,15 @@ impl Front for Gateway {
 
     async fn query(&self, bearer: Option<SecretString>, body: MessageBody) -> Result<MessageBody, Outbound> {
         Gateway::query(self, bearer, body).await
+    }
+
+    async fn follow(
+        &self,
+        bearer: Option<SecretString>,
+        body: MessageBody,
+        last: Option<String>,
+    ) -> Result<Option<Live>, Outbound> {
+        Gateway::follow(self, bearer, body, last).await
     }
 
     fn refuse(&self, received: &[u8], refusal: Refusal) -> Outbound {

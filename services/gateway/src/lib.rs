@@ -3,21 +3,26 @@
 //! The road of a message, in the order of the files: a door in [`edge`] hands it to [`gateway`]; `road`
 //! authenticates it and sends it its way; `admit` takes an action through admission into [`machine`], the pure state that all replicas agree
 //! on; `dispatch` sends it to its worker and `answer` reads what comes back; `wait` wakes whoever waits; `reply` speaks.
-//! `register` is the road of a worker's manifest, `query` and `discover` are reads.
+//! `register` is the road of a worker's manifest, `query` and `discover` are reads, `live` is what goes on being told.
 
 mod admit;
 mod answer;
+mod attempt;
+mod cancel;
 mod catalog;
 mod clock;
 pub mod config;
+mod cursor;
 mod discover;
 mod dispatch;
 pub mod edge;
 mod errors;
 pub mod front;
 pub mod gateway;
+mod live;
 pub mod machine;
 mod query;
+mod queues;
 mod redact;
 mod register;
 mod reply;

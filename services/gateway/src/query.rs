@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use serde_json::json;
 
-use aip_admission::{Caller, Family, may_read};
+use aip_admission::{Caller, Family, Reader, Thing};
 use aip_kernel::{EntityKey, Fault, Millis, View};
 use aip_names::limits::{ACTION_RECORDS_MAX, DISPATCH_ATTEMPTS_MAX};
 use aip_wire::{
@@ -19,6 +19,11 @@ use crate::errors;
 use crate::gateway::Gateway;
 use crate::machine::{ActionState, GatewayMachine, State, keys, receipts, stamp};
 use crate::wait::Waiter;
+
+mod audit;
+pub(crate) mod events;
+mod list;
+mod page;
 
 /// An action with its receipts told from its history.
 type Evidence = (ActionState, ReceiptChain);
@@ -33,26 +38,65 @@ impl Gateway {
         body: &MessageBody,
         now: Millis,
     ) -> Result<MessageBody, Refusal> {
+        let reader = self.reader(caller, now);
+        let reader = &reader;
         match body {
+            MessageBody::ActionListRequest(request) => {
+                self.action_list(reader, request, now).await.map(Into::into)
+            }
+            MessageBody::ActionEventsRequest(request) => {
+                self.action_events(reader, request, now).await.map(Into::into)
+            }
+            MessageBody::EventStreamRequest(request) => {
+                self.event_stream(reader, request, now).await.map(Into::into)
+            }
+            MessageBody::AuditQueryRequest(request) => {
+                self.audit_query(reader, request, now).await.map(Into::into)
+            }
             MessageBody::ActionStatusRequest(request) => {
-                self.action_status(caller, request, now).await.map(Into::into)
+                self.action_status(reader, request, now).await.map(Into::into)
             }
             MessageBody::ActionResultRequest(request) => {
-                self.action_result(caller, request, now).await.map(Into::into)
+                self.action_result(reader, request, now).await.map(Into::into)
             }
             MessageBody::ManifestRequest(request) => {
                 self.manifest(caller, request, now).await.map(Into::into)
             }
             MessageBody::ReceiptQueryRequest(request) => {
-                self.receipt_chain(caller, request).await.map(Into::into)
+                self.receipt_chain(reader, request).await.map(Into::into)
             }
             _ => Err(Refusal::of(codes::ENVELOPE_NOT_SERVED)),
         }
     }
 
+    /// What this caller may see, by the directory of the moment.
+    pub(crate) fn reader(&self, caller: &Caller, now: Millis) -> Reader {
+        Reader::new(caller, &self.authenticator().directory(), now)
+    }
+
+    /// Reads committed state that is no older than this call, off the async workers: pages take a while.
+    pub(crate) async fn fresh<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn View<GatewayMachine>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.ledger().read(|_| Ok(())).await.map_err(|error| errors::of_ledger(&error))?;
+        self.glance(read).await
+    }
+
+    /// As [`Gateway::look`], of what this replica has committed so far.
+    pub(crate) async fn glance<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn View<GatewayMachine>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let ledger = self.ledger().clone();
+        let found = tokio::task::spawn_blocking(move || ledger.peek(read)).await;
+        let found = found.map_err(|_| Refusal::of(codes::SERVICE_INTERNAL))?;
+        found.map_err(|error| errors::of_ledger(&error))
+    }
+
     async fn action_status(
         &self,
-        caller: &Caller,
+        reader: &Reader,
         request: &ActionStatusRequest,
         now: Millis,
     ) -> Result<ActionStatus, Refusal> {
@@ -61,9 +105,9 @@ impl Gateway {
         }
         let wait = request.wait_ms.unwrap_or(0);
         let tenant = request.tenant_id.as_deref();
-        let state = self.visible(caller, &request.action_id, tenant, now.saturating_add(wait)).await?;
+        let state = self.visible(reader, &request.action_id, tenant, now.saturating_add(wait)).await?;
         let receipts = match request.include_receipts {
-            true if readable(caller, &state, None, Family::Receipt) => {
+            true if readable(reader, &state, None, Family::Receipt) => {
                 self.evidence(&request.action_id).await?.map(|(_, chain)| chain)
             }
             _ => None,
@@ -73,16 +117,13 @@ impl Gateway {
 
     async fn action_result(
         &self,
-        caller: &Caller,
+        reader: &Reader,
         request: &ActionResultRequest,
         now: Millis,
     ) -> Result<ActionResult, Refusal> {
-        if request.include_terminal_events {
-            return Err(Refusal::of(codes::UNSUPPORTED_EVENTS));
-        }
         let wait = request.wait_ms.unwrap_or(0);
         let tenant = request.tenant_id.as_deref();
-        let state = self.visible(caller, &request.action_id, tenant, now.saturating_add(wait)).await?;
+        let state = self.visible(reader, &request.action_id, tenant, now.saturating_add(wait)).await?;
         let mut result = result_of(&state).ok_or_else(|| Refusal::of(codes::ACTION_NOT_READY))?;
         if !request.include_receipt {
             result.receipt = None;
@@ -93,19 +134,19 @@ impl Gateway {
     /// The action, if the reader may see it: as it stands, or as it stands when it has ended or `until` has come.
     async fn visible(
         &self,
-        caller: &Caller,
+        reader: &Reader,
         id: &ActionId,
         tenant: Option<&str>,
         until: Millis,
     ) -> Result<ActionState, Refusal> {
         let not_found = || Refusal::of(codes::ACTION_NOT_FOUND);
         if let Some(tenant) = tenant {
-            caller.tenant(Some(tenant))?;
+            reader.caller().tenant(Some(tenant))?;
         }
         let waiter = Waiter::new(self.ledger(), id);
         let found = self.ledger().read(|view| action(view, id)).await;
         let state = found.map_err(|error| errors::of_ledger(&error))?.ok_or_else(not_found)?;
-        if !readable(caller, &state, tenant, Family::Action) {
+        if !readable(reader, &state, tenant, Family::Action) {
             return Err(not_found());
         }
         if state.is_terminal() {
@@ -117,7 +158,7 @@ impl Gateway {
 
     async fn receipt_chain(
         &self,
-        caller: &Caller,
+        reader: &Reader,
         request: &ReceiptQueryRequest,
     ) -> Result<ReceiptChain, Refusal> {
         let not_found = || Refusal::of(codes::RECEIPT_NOT_FOUND);
@@ -128,7 +169,7 @@ impl Gateway {
         };
         let (state, chain) = self.evidence(&id.ok_or_else(not_found)?).await?.ok_or_else(not_found)?;
         let holds = |wanted: &ReceiptId| chain.receipts.iter().any(|receipt| receipt.id == *wanted);
-        if !readable(caller, &state, None, Family::Receipt) || !request.receipt_id.as_ref().is_none_or(holds)
+        if !readable(reader, &state, None, Family::Receipt) || !request.receipt_id.as_ref().is_none_or(holds)
         {
             return Err(not_found());
         }
@@ -164,7 +205,7 @@ impl Gateway {
     }
 }
 
-fn action(view: &dyn View<GatewayMachine>, id: &ActionId) -> Result<Option<ActionState>, Fault> {
+pub(crate) fn action(view: &dyn View<GatewayMachine>, id: &ActionId) -> Result<Option<ActionState>, Fault> {
     Ok(view.entity(&keys::action(id.as_str()))?.and_then(|entity| match entity.state {
         State::Action(state) => Some(*state),
         State::Manifest(_) | State::Message(_) => None,
@@ -172,9 +213,14 @@ fn action(view: &dyn View<GatewayMachine>, id: &ActionId) -> Result<Option<Actio
 }
 
 /// `tenant` narrows what the reader asks for; it never widens what the reader may see.
-fn readable(caller: &Caller, state: &ActionState, tenant: Option<&str>, family: Family) -> bool {
+pub(crate) fn readable(reader: &Reader, state: &ActionState, tenant: Option<&str>, family: Family) -> bool {
     let asked = tenant.is_none_or(|tenant| state.tenant.as_deref() == Some(tenant));
-    asked && may_read(caller, &state.requester.id, state.tenant.as_deref(), family)
+    let thing = Thing {
+        owner: &state.requester.id,
+        tenant: state.tenant.as_deref(),
+        capability_id: Some(state.capability_id.as_str()),
+    };
+    asked && reader.may(thing, family)
 }
 
 fn status(state: &ActionState, with_result: bool, receipt_chain: Option<ReceiptChain>) -> ActionStatus {
@@ -195,7 +241,11 @@ fn status(state: &ActionState, with_result: bool, receipt_chain: Option<ReceiptC
         started_at: state.started_at.map(at),
         updated_at: at(state.updated_at),
         completed_at: state.ended_at.map(at),
-        retry: Some(json!({"attempt": state.attempt, "attempts_max": DISPATCH_ATTEMPTS_MAX})),
+        retry: Some(json!({
+            "attempt": state.attempt,
+            "attempts_max": DISPATCH_ATTEMPTS_MAX,
+            "until": at(state.deadline),
+        })),
         lease: None,
         result: if with_result { result } else { None },
         receipt_chain,
@@ -203,6 +253,7 @@ fn status(state: &ActionState, with_result: bool, receipt_chain: Option<ReceiptC
         links: BTreeMap::from([
             ("self".to_owned(), path.clone()),
             ("result".to_owned(), format!("{path}/result")),
+            ("events".to_owned(), format!("{path}/events")),
         ]),
     }
 }

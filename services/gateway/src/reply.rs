@@ -78,6 +78,20 @@ impl Voice {
         &self.principal
     }
 
+    /// Tells a reader something, unasked for by any envelope.
+    pub fn tell(
+        &self,
+        reader: &Principal,
+        correlation_id: Option<CorrelationId>,
+        body: MessageBody,
+    ) -> serde_json::Value {
+        let mut envelope = Envelope::new(body, Timestamp::now())
+            .with_from(self.principal.clone())
+            .with_to(Principal::new(reader.id.clone(), reader.kind));
+        envelope.correlation_id = correlation_id;
+        self.outbound(envelope, false, 200, None).envelope
+    }
+
     /// Answers a request.
     pub fn answer(&self, asked: &Asked, body: MessageBody) -> Outbound {
         self.outbound(self.envelope(asked, body), asked.is_signed(), 200, None)

@@ -8,9 +8,9 @@ use aip_wire::codes::{self, Code};
 pub fn refused_with(message_type: MessageType) -> Option<&'static Code> {
     match message_type {
         Action | ActionStatusRequest | ActionResultRequest | ManifestRequest | Manifest
-        | ReceiptQueryRequest => None,
+        | ReceiptQueryRequest | ActionListRequest | ActionEventsRequest | EventStreamRequest
+        | AuditQueryRequest | Cancel => None,
         Handshake => Some(codes::UNSUPPORTED_HANDSHAKE),
-        Cancel => Some(codes::UNSUPPORTED_CANCELLATION),
         Heartbeat | SessionRequest | SessionListRequest | SessionCloseRequest | SessionResumeRequest => {
             Some(codes::UNSUPPORTED_SESSION)
         }
@@ -23,9 +23,6 @@ pub fn refused_with(message_type: MessageType) -> Option<&'static Code> {
         CallbackDeliveryQueryRequest | CallbackDeliveryListRequest => Some(codes::UNSUPPORTED_CALLBACK),
         ResourceListRequest | ResourceReadRequest => Some(codes::UNSUPPORTED_RESOURCE),
         ChannelMessage | Conversation => Some(codes::UNSUPPORTED_CONVERSATION),
-        ActionListRequest => Some(codes::UNSUPPORTED_ACTION_LIST),
-        ActionEventsRequest | EventStreamRequest => Some(codes::UNSUPPORTED_EVENTS),
-        AuditQueryRequest => Some(codes::UNSUPPORTED_AUDIT_QUERY),
         // answers, which nobody asked for
         HandshakeResponse
         | Ack
@@ -61,9 +58,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn six_types_are_served_and_no_answer_is() {
-        let served: Vec<_> = MessageType::ALL.iter().filter(|one| refused_with(**one).is_none()).collect();
-        assert_eq!(served.len(), 6);
+    fn no_answer_is_served() {
+        assert_eq!(refused_with(Action), None);
         for answer in [Ack, ActionResult, Error, ActionStatus, ReceiptChain, StreamChunk] {
             assert_eq!(refused_with(answer), Some(codes::ENVELOPE_NOT_SERVED), "{answer}");
         }

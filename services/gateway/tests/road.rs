@@ -3,8 +3,14 @@
 
 #[path = "road/actions.rs"]
 mod actions;
+#[path = "road/lists.rs"]
+mod lists;
+#[path = "road/live.rs"]
+mod live;
 #[path = "road/manifests.rs"]
 mod manifests;
+#[path = "road/queued.rs"]
+mod queued;
 #[path = "road/reads.rs"]
 mod reads;
 #[path = "road/restart.rs"]

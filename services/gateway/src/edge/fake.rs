@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::{Bounds, Edge, Exposition, Front};
-use crate::front::{Inbound, Outbound, Via};
+use crate::front::{Inbound, Live, Outbound, Via};
 
 /// What came in.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +20,7 @@ pub enum Seen {
     Message { text: String, bearer: Option<String>, via: Via },
     Action { text: String, bearer: Option<String> },
     Query { body: MessageBody, bearer: Option<String> },
+    Follow { body: MessageBody, bearer: Option<String>, last: Option<String> },
 }
 
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub struct Fake {
     /// A permit lets one request pass.
     pub gate: Arc<Semaphore>,
     pub panics: bool,
+    /// What the next follower is told.
+    pub live: Arc<Mutex<Option<Live>>>,
     pub reason: Option<String>,
 }
 
@@ -45,6 +48,7 @@ impl Fake {
             reply: Arc::new(Mutex::new(ok())),
             gate: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             panics: false,
+            live: Arc::default(),
             reason: None,
         }
     }
@@ -95,6 +99,20 @@ impl Front for Fake {
         let bearer = bearer.map(|token| token.expose_secret().to_owned());
         let outbound = self.work(Seen::Query { body, bearer }).await;
         if outbound.status == 200 { Ok(status()) } else { Err(outbound) }
+    }
+
+    async fn follow(
+        &self,
+        bearer: Option<SecretString>,
+        body: MessageBody,
+        last: Option<String>,
+    ) -> Result<Option<Live>, Outbound> {
+        let bearer = bearer.map(|token| token.expose_secret().to_owned());
+        let outbound = self.work(Seen::Follow { body, bearer, last: last.clone() }).await;
+        if outbound.status != 200 {
+            return Err(outbound);
+        }
+        Ok(if last.as_deref() == Some("end") { None } else { self.live.lock().unwrap().take() })
     }
 
     fn refuse(&self, received: &[u8], refusal: Refusal) -> Outbound {

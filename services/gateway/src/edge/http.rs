@@ -30,11 +30,13 @@ use super::{Edge, Front, meter};
 
 mod answer;
 mod body;
+mod cancel;
 mod head;
 #[cfg(test)]
 mod openapi;
 mod query;
 mod reply;
+mod sse;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -81,6 +83,7 @@ impl HttpDoor {
     /// Serves until `stop`, then takes no more connections and lets those that stand finish what they are at, for up
     /// to `drain`. Work that outlives its connection is waited for by [`Edge::drain`].
     pub async fn serve<F: Front>(self, edge: Edge<F>, stop: CancellationToken, drain: Duration) {
+        let edge = Edge { stop: stop.clone(), ..edge };
         let router = router(edge, self.bounds.body_read);
         let open = Arc::new(Semaphore::new(self.bounds.connections));
         let graceful = GracefulShutdown::new();

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::table::{Operation, Route};
-use super::{body, head, query, reply};
+use super::{body, cancel, head, query, reply, sse};
 use crate::edge::peek::Peek;
 use crate::edge::{Edge, Front, meter};
 use crate::front::{Inbound, Via};
@@ -20,10 +20,10 @@ use crate::front::{Inbound, Via};
 pub(super) const DOCUMENT: &str = include_str!("../../../openapi.json");
 
 /// An answer, and what the meters say of it.
-struct Answer {
-    response: Response<Body>,
-    message_type: Option<MessageType>,
-    code: &'static str,
+pub(super) struct Answer {
+    pub response: Response<Body>,
+    pub message_type: Option<MessageType>,
+    pub code: &'static str,
 }
 
 /// What varies in a route's path, by name.
@@ -40,8 +40,13 @@ pub(super) async fn answer<F: Front>(
     let (head, content) = request.into_parts();
     let with_bearer = head.headers.contains_key(AUTHORIZATION);
     let answered = match route.operation {
-        Operation::Message | Operation::Action => carry(&edge, route, &head, content, body_read).await,
-        Operation::Read(asked) => read(&edge, route, asked, path, &head).await,
+        Operation::Message | Operation::Action | Operation::Cancel => {
+            carry(&edge, route, path, &head, content, body_read).await
+        }
+        Operation::Follow(asked) if head::wants_events(&head.headers) => {
+            sse::follow(&edge, route, asked, path, &head).await
+        }
+        Operation::Read(asked) | Operation::Follow(asked) => read(&edge, route, asked, path, &head).await,
         Operation::Later(code) => Err(Refusal::of(code)),
         aside => asides(&edge, aside, &head).map(|response| Answer {
             response,
@@ -58,16 +63,22 @@ pub(super) async fn answer<F: Front>(
 async fn carry<F: Front>(
     edge: &Edge<F>,
     route: &Route,
+    path: Result<PathMembers, Refusal>,
     head: &Parts,
     content: Body,
     body_read: Duration,
 ) -> Result<Answer, Refusal> {
     query::read(head.uri.query(), route.parameters)?;
-    head::accept_json(&head.headers)?;
+    if !(route.operation == Operation::Cancel && body::declared(&content)? == 0) {
+        head::accept_json(&head.headers)?;
+    }
     let bearer = head::bearer(&head.headers)?;
     let with_bearer = bearer.is_some();
     let seat = edge.room.seat(body::declared(&content)?, bearer.as_ref())?;
-    let received = body::read(content, body_read).await?;
+    let mut received = body::read(content, body_read).await?;
+    if route.operation == Operation::Cancel {
+        received = cancel::envelope(path?, &received)?;
+    }
     let claimed = match route.operation {
         Operation::Action => Some(MessageType::Action),
         _ => Peek::at(&received).message_type(),
@@ -113,7 +124,7 @@ async fn read<F: Front>(
 }
 
 /// The body of a read request, of the same type that an envelope would carry and held to the same rules.
-fn question(
+pub(super) fn question(
     asked: MessageType,
     path: PathMembers,
     mut members: Map<String, Value>,

@@ -2,7 +2,7 @@
 //! understand one request differently.
 
 use axum::http::HeaderMap;
-use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use secrecy::SecretString;
 
 use aip_names::limits;
@@ -12,6 +12,9 @@ use aip_wire::{Refusal, codes};
 pub(super) const ENVELOPE: &str = "application/aip+json";
 /// Of a body without its envelope.
 pub(super) const JSON: &str = "application/json";
+/// Of a live stream.
+pub(super) const EVENTS: &str = "text/event-stream";
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Refuses a body that is not plain JSON.
 pub(super) fn accept_json(headers: &HeaderMap) -> Result<(), Refusal> {
@@ -24,6 +27,25 @@ pub(super) fn accept_json(headers: &HeaderMap) -> Result<(), Refusal> {
     match single(headers, &CONTENT_TYPE) {
         Some(Ok(text)) if is_json(text) => Ok(()),
         _ => Err(unsupported(wanted)),
+    }
+}
+
+/// Whether the client asks for server-sent events (20.2).
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+    let asked = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    asked.flat_map(|text| text.split(',')).any(|range| {
+        let essence = range.split(';').next().unwrap_or_default().trim();
+        essence.eq_ignore_ascii_case(EVENTS)
+    })
+}
+
+/// The id of the last frame that the client got, when it comes back.
+pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    match single(headers, &LAST_EVENT_ID) {
+        None => Ok(None),
+        Some(Ok(id)) if id.is_empty() => Ok(None),
+        Some(Ok(id)) => Ok(Some(id.to_owned())),
+        Some(Err(())) => Err(Refusal::of(codes::QUERY_CURSOR)),
     }
 }
 

@@ -48,11 +48,11 @@ fn operation(route: &Route) -> Value {
         members.insert("parameters".to_owned(), json!(parameters));
     }
     match route.operation {
-        Operation::Message | Operation::Action => {
+        Operation::Message | Operation::Action | Operation::Cancel => {
             members.insert("requestBody".to_owned(), request(route.operation));
             members.insert("security".to_owned(), json!([{ "bearer": [] }, {}]));
         }
-        Operation::Read(_) => {
+        Operation::Read(_) | Operation::Follow(_) => {
             members.insert("security".to_owned(), json!([{ "bearer": [] }]));
         }
         _ => {
@@ -97,6 +97,7 @@ fn schema(parameter: &Parameter) -> Value {
         Kind::Text => item,
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Wait => json!({ "type": "integer", "minimum": 0, "maximum": limits::WAIT_MS_MAX }),
+        Kind::Limit => json!({ "type": "integer", "minimum": 1, "maximum": limits::PAGE_ROWS_MAX }),
         Kind::List => {
             json!({ "type": "array", "items": item, "minItems": 1, "maxItems": limits::QUERY_LIST_ITEMS_MAX })
         }
@@ -112,15 +113,26 @@ fn request(operation: Operation) -> Value {
             "description": "An action; its id may be left out and is then given by the gateway.",
         });
         json!({ head::ENVELOPE: envelope, head::JSON: { "schema": { "anyOf": [reference("envelope"), bare] } } })
+    } else if operation == Operation::Cancel {
+        let bare = json!({
+            "type": "object",
+            "properties": { "reason": { "type": "string", "maxLength": limits::CANCEL_REASON_BYTES_MAX } },
+            "additionalProperties": false,
+        });
+        json!({ head::ENVELOPE: envelope, head::JSON: { "schema": { "anyOf": [reference("envelope"), bare] } } })
     } else {
         json!({ head::ENVELOPE: envelope.clone(), head::JSON: envelope })
     };
-    json!({ "required": true, "content": content })
+    json!({ "required": operation != Operation::Cancel, "content": content })
 }
 
 fn responses(route: &Route) -> Map<String, Value> {
     let mut responses = Map::new();
     responses.insert("200".to_owned(), success(route.operation));
+    if matches!(route.operation, Operation::Follow(_)) {
+        let description = "Nothing is left to tell behind the last event id; come back no more.";
+        responses.insert("204".to_owned(), json!({ "description": description }));
+    }
     let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
     for code in route.codes() {
         by_status.entry(code.http_status).or_default().push(code.name);
@@ -148,7 +160,7 @@ fn responses(route: &Route) -> Map<String, Value> {
 fn success(operation: Operation) -> Value {
     let (description, media_type, schema) = match operation {
         Operation::Message | Operation::Action => ("The reply.", head::ENVELOPE, reference("envelope")),
-        Operation::Read(asked) => {
+        Operation::Read(asked) | Operation::Follow(asked) => {
             let key = answer_key(asked);
             let body = json!({
                 "type": "object",
@@ -161,7 +173,11 @@ fn success(operation: Operation) -> Value {
         Operation::Metrics => ("Prometheus text.", "text/plain", json!({ "type": "string" })),
         _ => ("As asked.", head::JSON, json!({ "type": "object" })),
     };
-    json!({ "description": description, "content": { media_type: { "schema": schema } } })
+    let mut content = json!({ media_type: { "schema": schema } });
+    if matches!(operation, Operation::Follow(_)) {
+        content[head::EVENTS] = json!({ "schema": { "type": "string" } });
+    }
+    json!({ "description": description, "content": content })
 }
 
 /// The body that answers a read request.
@@ -170,6 +186,10 @@ fn answer_key(asked: MessageType) -> &'static str {
         MessageType::ActionStatusRequest => MessageType::ActionStatus,
         MessageType::ActionResultRequest => MessageType::ActionResult,
         MessageType::ReceiptQueryRequest => MessageType::ReceiptChain,
+        MessageType::ActionListRequest => MessageType::ActionList,
+        MessageType::ActionEventsRequest => MessageType::ActionEvents,
+        MessageType::EventStreamRequest => MessageType::EventStream,
+        MessageType::AuditQueryRequest => MessageType::AuditQueryResult,
         _ => MessageType::Manifest,
     };
     answer.body_key()
@@ -212,7 +232,7 @@ fn the_document_says_of_each_route_what_the_table_and_the_codes_say() {
         let wanted =
             route.parameters.iter().map(|parameter| parameter.name).chain(path_names(route.path)).collect();
         assert_eq!(named, wanted, "{}", route.path);
-        let errors: BTreeSet<u16> = listed(operation).filter(|status| *status != 200).collect();
+        let errors: BTreeSet<u16> = listed(operation).filter(|status| *status >= 400).collect();
         let mut mapped: BTreeSet<u16> = route.codes().map(|code| code.http_status).collect();
         if route.operation == Operation::Ready {
             mapped.insert(503);

@@ -40,6 +40,10 @@ fn value(parameter: &Parameter, text: &str) -> Result<Value, Refusal> {
             let why = format!("must be a whole number of milliseconds from 0 to {}", limits::WAIT_MS_MAX);
             refuse(codes::LIMIT_WAIT, parameter.name, &why)
         }),
+        Kind::Limit => limit(text).ok_or_else(|| {
+            let why = format!("must be a whole number from 1 to {}", limits::PAGE_ROWS_MAX);
+            refuse(codes::LIMIT_PAGE_ROWS, parameter.name, &why)
+        }),
         Kind::List => {
             let items: Vec<&str> = text.split(',').collect();
             if items.iter().any(|item| item.trim().is_empty()) {
@@ -54,10 +58,19 @@ fn value(parameter: &Parameter, text: &str) -> Result<Value, Refusal> {
     }
 }
 
-fn wait_ms(text: &str) -> Option<Value> {
+fn limit(text: &str) -> Option<Value> {
+    let rows = number(text)?;
+    (1..=limits::PAGE_ROWS_MAX as u64).contains(&rows).then(|| json!(rows))
+}
+
+fn number(text: &str) -> Option<u64> {
     // from_str would take a leading plus
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let wait_ms = digits.then(|| text.parse::<u64>().ok()).flatten()?;
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+fn wait_ms(text: &str) -> Option<Value> {
+    let wait_ms = number(text)?;
     (wait_ms <= limits::WAIT_MS_MAX).then(|| json!(wait_ms))
 }
 

@@ -14,8 +14,12 @@ pub enum Operation {
     Message,
     /// Takes an action, bare or in an envelope.
     Action,
+    /// Takes the wish to cancel the action of the path: its reason, or an envelope.
+    Cancel,
     /// Asks the request of this type, made of path and query.
     Read(MessageType),
+    /// As [`Operation::Read`]; told on as it happens when the client takes server-sent events.
+    Follow(MessageType),
     Health,
     Ready,
     Metrics,
@@ -32,6 +36,8 @@ pub enum Kind {
     Flag,
     /// Milliseconds within the bound of 16.4.
     Wait,
+    /// Rows of a page within the bounds of 16.4.
+    Limit,
     /// Texts with commas between them.
     List,
 }
@@ -78,6 +84,49 @@ const STATUS: &[Parameter] = &[
     WAIT,
 ];
 
+const CURSOR: Parameter =
+    parameter("cursor", "cursor", Kind::Text, "Where the page before this one ended, as that page says.");
+const LIMIT: Parameter = parameter("limit", "limit", Kind::Limit, "Rows of the page; 100 if left out.");
+const KINDS: Parameter = parameter("kinds", "kinds", Kind::List, "Keeps events of these kinds.");
+
+const LIST: &[Parameter] = &[
+    parameter("state", "state", Kind::Text, "Keeps actions in this state."),
+    parameter("capability_id", "capability_id", Kind::Text, "Keeps actions of this capability."),
+    parameter("session_id", "session_id", Kind::Text, "Keeps actions of this session."),
+    parameter("principal_id", "principal_id", Kind::Text, "Keeps what this principal asked for."),
+    TENANT,
+    parameter("approval_id", "approval_id", Kind::Text, "Keeps the action that waits for this approval."),
+    parameter("transaction_id", "transaction_id", Kind::Text, "Keeps actions of this transaction."),
+    CURSOR,
+    LIMIT,
+    parameter("include_results", "include_results", Kind::Flag, "Adds final results."),
+    parameter("include_receipts", "include_receipts", Kind::Flag, "Adds receipt chains."),
+];
+
+const ACTION_EVENTS: &[Parameter] = &[
+    TENANT,
+    CURSOR,
+    LIMIT,
+    KINDS,
+    parameter("include_chunks", "include_chunks", Kind::Flag, "Chunks are not available in this release."),
+];
+
+const EVENTS: &[Parameter] = &[CURSOR, LIMIT, KINDS];
+
+const AUDIT: &[Parameter] = &[
+    parameter("action_id", "action_id", Kind::Text, "Keeps what is about this action."),
+    parameter("session_id", "session_id", Kind::Text, "Keeps what is about this session."),
+    parameter("principal_id", "principal_id", Kind::Text, "Keeps what this principal did, or had done."),
+    TENANT,
+    parameter("transaction_id", "transaction_id", Kind::Text, "Keeps what is about this transaction."),
+    parameter("from", "from", Kind::Text, "The earliest time, itself included."),
+    parameter("to", "to", Kind::Text, "The latest time, itself included."),
+    CURSOR,
+    LIMIT,
+    parameter("include_receipts", "include_receipts", Kind::Flag, "Adds receipt chains; needs audit:export."),
+    parameter("export", "export", Kind::Flag, "To take the events away as evidence; needs audit:export."),
+];
+
 const RESULT: &[Parameter] = &[
     TENANT,
     WAIT,
@@ -86,7 +135,7 @@ const RESULT: &[Parameter] = &[
         "include_terminal_events",
         "include_terminal_events",
         Kind::Flag,
-        "Events are not available in this release.",
+        "Taken and without effect: a result has no member for events.",
     ),
 ];
 
@@ -138,12 +187,16 @@ const INVOKED: &[&str] = &[
     "aip.worker.",
     "aip.credential.",
 ];
+/// Of cancelling.
+const CANCELLED: &[&str] = &["aip.action.not_found", "aip.unsupported.session"];
 /// Of registering one.
 const REGISTERED: &[&str] = &["aip.manifest.", "aip.schema."];
 /// Of reading.
 const READ: &[&str] = &["aip.query.", "aip.limit.", "aip.envelope.rule_violated"];
 const ACTION_READ: &[&str] = &["aip.action.", "aip.unsupported.streaming", "aip.unsupported.events"];
 const RECEIPT_READ: &[&str] = &["aip.receipt."];
+/// Of live streams, as their last frame.
+const FOLLOWED: &[&str] = &["aip.stream."];
 
 fn read(
     path: &'static str,
@@ -183,7 +236,10 @@ pub fn routes() -> &'static [Route] {
 }
 
 fn all() -> Vec<Route> {
-    use MessageType::{ActionResultRequest, ActionStatusRequest, ManifestRequest, ReceiptQueryRequest};
+    use MessageType::{
+        ActionEventsRequest, ActionListRequest, ActionResultRequest, ActionStatusRequest, AuditQueryRequest,
+        EventStreamRequest, ManifestRequest, ReceiptQueryRequest,
+    };
     let of_action: Errors = &[ANY, GUARDED, READ, ACTION_READ];
     let of_receipt: Errors = &[ANY, GUARDED, READ, RECEIPT_READ];
     let mut routes = vec![
@@ -208,6 +264,24 @@ fn all() -> Vec<Route> {
             of_action,
             "An action's result.",
         ),
+        read("/aip/v1/actions", ActionListRequest, LIST, of_action, "Actions, the newest first."),
+        Route {
+            operation: Operation::Follow(ActionEventsRequest),
+            errors: &[ANY, GUARDED, READ, ACTION_READ, FOLLOWED],
+            ..read(
+                "/aip/v1/actions/{action_id}/events",
+                ActionEventsRequest,
+                ACTION_EVENTS,
+                of_action,
+                "What happened to an action.",
+            )
+        },
+        Route {
+            operation: Operation::Follow(EventStreamRequest),
+            errors: &[ANY, GUARDED, READ, FOLLOWED],
+            ..read("/aip/v1/events", EventStreamRequest, EVENTS, &[], "What happened to all visible actions.")
+        },
+        read("/aip/v1/audit/events", AuditQueryRequest, AUDIT, &[ANY, GUARDED, READ], "Audit events."),
         read("/aip/v1/receipts/{chain_id}", ReceiptQueryRequest, &[], of_receipt, "A chain of receipts."),
         read(
             "/aip/v1/receipts/by-receipt/{receipt_id}",
@@ -215,6 +289,12 @@ fn all() -> Vec<Route> {
             &[],
             of_receipt,
             "The chain that holds a receipt.",
+        ),
+        post(
+            "/aip/v1/actions/{action_id}/cancel",
+            Operation::Cancel,
+            &[ANY, GUARDED, POSTED, CANCELLED],
+            "Ask to cancel an action. The answer says that the wish is recorded, not that anything stopped.",
         ),
         aside("/aip/v1/openapi.json", Operation::Document, "This document."),
         aside("/health", Operation::Health, "Whether the process lives."),
@@ -234,11 +314,7 @@ fn all() -> Vec<Route> {
 
 /// Paths of the protocol that later releases serve.
 const LATER: &[(Method, &str, &Code)] = &[
-    (Method::GET, "/aip/v1/actions", codes::UNSUPPORTED_ACTION_LIST),
-    (Method::GET, "/aip/v1/actions/{action_id}/events", codes::UNSUPPORTED_EVENTS),
     (Method::GET, "/aip/v1/actions/{action_id}/chunks", codes::UNSUPPORTED_EVENTS),
-    (Method::POST, "/aip/v1/actions/{action_id}/cancel", codes::UNSUPPORTED_CANCELLATION),
-    (Method::GET, "/aip/v1/events", codes::UNSUPPORTED_EVENTS),
     (Method::GET, "/aip/v1/sessions", codes::UNSUPPORTED_SESSION),
     (Method::GET, "/aip/v1/sessions/{session_id}", codes::UNSUPPORTED_SESSION),
     // the verb stands behind a colon in the same segment: {session_id}:close, {session_id}:resume
@@ -252,7 +328,6 @@ const LATER: &[(Method, &str, &Code)] = &[
     (Method::GET, "/aip/v1/transactions/by-action/{action_id}", codes::UNSUPPORTED_TRANSACTION),
     (Method::GET, "/aip/v1/callback-deliveries", codes::UNSUPPORTED_CALLBACK),
     (Method::GET, "/aip/v1/callback-deliveries/{delivery_id}", codes::UNSUPPORTED_CALLBACK),
-    (Method::GET, "/aip/v1/audit/events", codes::UNSUPPORTED_AUDIT_QUERY),
     (Method::GET, "/aip/v1/resources", codes::UNSUPPORTED_RESOURCE),
     (Method::GET, "/aip/v1/resources/{resource_id}", codes::UNSUPPORTED_RESOURCE),
     (Method::GET, "/aip/v1/ws", codes::UNSUPPORTED_WEBSOCKET),
