@@ -9,8 +9,8 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use crate::output::{self, Failure, because};
-use crate::{events, lists};
 use crate::profile::Options;
+use crate::{events, lists};
 
 /// Standard input, as an input's name.
 const STDIN: &str = "-";

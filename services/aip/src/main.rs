@@ -2,11 +2,15 @@
 //! it on one machine. Each subcommand is a file; nothing is decided here.
 
 mod action;
+mod audit;
 mod dev;
 mod doctor;
+mod events;
+mod follow;
 mod health;
 mod keys;
 mod ledger;
+mod lists;
 mod manifest;
 mod output;
 mod profile;
@@ -37,6 +41,10 @@ enum Command {
     /// Call capabilities and ask about actions
     #[command(subcommand)]
     Action(action::Command),
+    /// Show what happened, to all actions that you may see
+    Events(events::Args),
+    /// Show who did what
+    Audit(audit::Args),
     /// Show what the gateway offers to you
     Manifest(manifest::Args),
     /// Make and show keys
@@ -85,6 +93,8 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Dev(args) => dev::run(args).await,
         Command::Action(command) => action::run(command).await,
+        Command::Events(args) => events::run(args).await,
+        Command::Audit(args) => audit::run(args).await,
         Command::Manifest(args) => manifest::run(args).await,
         Command::Keys(command) => keys::run(command),
         Command::Receipts(command) => receipts::run(command).await,

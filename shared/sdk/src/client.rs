@@ -22,6 +22,7 @@ mod ask;
 mod call;
 mod http;
 mod nats;
+mod reads;
 
 pub use call::CallOptions;
 
