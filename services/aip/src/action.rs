@@ -8,7 +8,7 @@ use aip_wire::{Ack, AckStatus, ActionId, ActionResult};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use crate::output::{self, Failure, because};
+use crate::output::{self, Failure, because, say};
 use crate::profile::Options;
 use crate::{events, lists};
 
@@ -129,9 +129,9 @@ fn acknowledge(ack: &Ack, json: bool) -> Result<(), Failure> {
     if json {
         return output::print_json(ack);
     }
-    println!("{} {}", word(&ack.status), ack.action_id);
+    say!("{} {}", word(&ack.status), ack.action_id);
     if let Some(reason) = &ack.reason {
-        println!("{reason}");
+        say!("{reason}");
     }
     Ok(())
 }
@@ -145,12 +145,12 @@ async fn status(args: Status) -> Result<ExitCode, Failure> {
         output::print_json(&status)?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!("action      {}", status.action_id);
+    say!("action      {}", status.action_id);
     if let Some(capability) = &status.capability_id {
-        println!("capability  {capability}");
+        say!("capability  {capability}");
     }
-    println!("state       {}", word(&status.state));
-    println!("updated     {}", word(&status.updated_at));
+    say!("state       {}", word(&status.state));
+    say!("updated     {}", word(&status.updated_at));
     if let Some(result) = &status.result {
         show(result, false)?;
     }
@@ -170,12 +170,12 @@ fn show(result: &ActionResult, json: bool) -> Result<(), Failure> {
     if json {
         return output::print_json(result);
     }
-    println!("{} {}", word(&result.status), result.action_id);
+    say!("{} {}", word(&result.status), result.action_id);
     if let Some(output) = &result.output {
-        println!("{}", output::pretty(output));
+        say!("{}", output::pretty(output));
     }
     if let Some(error) = &result.error {
-        println!("{}: {}", error.code, error.message);
+        say!("{}: {}", error.code, error.message);
     }
     Ok(())
 }

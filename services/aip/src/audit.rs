@@ -6,7 +6,7 @@ use aip_wire::{ActionId, AuditQueryRequest, PrincipalId, Timestamp};
 use clap::Args as ClapArgs;
 
 use crate::lists::word;
-use crate::output::{self, Failure, because};
+use crate::output::{self, Failure, because, say};
 use crate::profile::Options;
 
 #[derive(ClapArgs, Debug)]
@@ -45,7 +45,7 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
                 output::print_json(event)?;
             } else {
                 let data = event.data.as_ref().map(ToString::to_string).unwrap_or_default();
-                println!("{}  {:<26} {}  {data}", word(&event.occurred_at), event.action, event.actor.id);
+                say!("{}  {:<26} {}  {data}", word(&event.occurred_at), event.action, event.actor.id);
             }
         }
         for chain in &page.receipt_chains {

@@ -7,7 +7,7 @@ use aip_wire::ManifestRequest;
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 
-use crate::output::{self, Failure};
+use crate::output::{self, Failure, say};
 use crate::profile::{Options, Profile, Via};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -63,9 +63,9 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
         output::print_json(&json!({"well": well, "findings": rows}))?;
     } else {
         for finding in &findings {
-            println!("{}  {:<12} {}", if finding.good { "ok " } else { "BAD" }, finding.part, finding.what);
+            say!("{}  {:<12} {}", if finding.good { "ok " } else { "BAD" }, finding.part, finding.what);
             if let Some(mend) = &finding.mend {
-                println!("     {:<12} → {mend}", "");
+                say!("     {:<12} → {mend}", "");
             }
         }
     }

@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 
 use crate::follow::{self, Heard};
 use crate::lists::word;
-use crate::output::{self, Failure, because};
+use crate::output::{self, Failure, because, say};
 use crate::profile::Options;
 
 #[derive(ClapArgs, Debug)]
@@ -107,7 +107,7 @@ async fn follow(options: &Options, path: &str, cursor: Option<String>) -> Result
                 page.events.iter().try_for_each(|event| show(event, json))?;
             }
             Heard::Told(MessageBody::ActionResult(result)) if json => output::print_json(&result)?,
-            Heard::Told(MessageBody::ActionResult(result)) => println!("{}", word(&result.status)),
+            Heard::Told(MessageBody::ActionResult(result)) => say!("{}", word(&result.status)),
             Heard::Told(_) => {}
             Heard::Lost(why) => output::progress(json, &format!("the stream broke off ({why}); going on …")),
         }
@@ -121,6 +121,6 @@ fn show(event: &Event, json: bool) -> Result<(), Failure> {
     }
     let action = event.action_id.as_ref().map(ToString::to_string).unwrap_or_default();
     let data = event.data.as_ref().map(ToString::to_string).unwrap_or_default();
-    println!("{}  {:<26} {action}  {data}", word(&event.occurred_at), event.kind);
+    say!("{}  {:<26} {action}  {data}", word(&event.occurred_at), event.kind);
     Ok(())
 }

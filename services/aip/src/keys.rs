@@ -10,7 +10,7 @@ use clap::Subcommand;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::output::{self, Failure, because};
+use crate::output::{self, Failure, because, say};
 
 /// Random bytes of an API key.
 const API_KEY_BYTES: usize = 32;
@@ -59,10 +59,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
             if json {
                 output::print_json(&json!({"file": file, "sha256": digest}))?;
             } else {
-                println!(
-                    "{}: an API key\n  sha256 = \"{digest}\"   (goes into the directory)",
-                    file.display()
-                );
+                say!("{}: an API key\n  sha256 = \"{digest}\"   (goes into the directory)", file.display());
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -74,7 +71,7 @@ fn show(file: &Path, key: &SigningKey, json: bool) -> Result<ExitCode, Failure> 
     if json {
         output::print_json(&json!({"file": file, "did": did}))?;
     } else {
-        println!("{}\n  did = \"{did}\"   (goes into the directory)", file.display());
+        say!("{}\n  did = \"{did}\"   (goes into the directory)", file.display());
     }
     Ok(ExitCode::SUCCESS)
 }

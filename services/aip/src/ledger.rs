@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use crate::dev::{self, NatsOnly};
-use crate::output::{self, Failure, because};
+use crate::output::{self, Failure, because, say};
 
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -151,9 +151,9 @@ async fn verify(args: Verify) -> Result<ExitCode, Failure> {
         Ok(verified) if json => output::print_json(&json!({"verified": found_whole(&store, &verified)}))?,
         Ok(verified) => {
             let Verified { position, last_seq, entities, records, stopped, orphans, digest, .. } = verified;
-            println!("{store} is what the log makes of it at {position} (the log ends at {last_seq})");
-            println!("  {entities} entities, {records} records, every chain whole");
-            println!("  {stopped} stopped entities, {orphans} orphans, digest {digest}");
+            say!("{store} is what the log makes of it at {position} (the log ends at {last_seq})");
+            say!("  {entities} entities, {records} records, every chain whole");
+            say!("  {stopped} stopped entities, {orphans} orphans, digest {digest}");
         }
         Err(error) => return Err(not_whole(error)),
     }
@@ -234,7 +234,7 @@ fn acknowledged_to(orphan: &Orphan) -> Option<&str> {
 fn say_orphan(orphan: &Orphan, json: bool) {
     let to = acknowledged_to(orphan);
     if !json {
-        println!(
+        say!(
             "orphan  {} record {} ({}), acknowledged to {}: {}",
             orphan.entity,
             orphan.n,
@@ -259,7 +259,7 @@ fn say_orphan(orphan: &Orphan, json: bool) {
         "why": orphan.why,
         "record": orphan.record,
     }});
-    println!("{line}");
+    say!("{line}");
 }
 
 fn in_json(report: &Report, dry_run: bool) -> Value {
@@ -283,26 +283,26 @@ fn in_json(report: &Report, dry_run: bool) -> Value {
 
 fn say(report: &Report, dry_run: bool) {
     match report.log_found {
-        None => println!("the log was missing"),
-        Some(info) => println!("the log ended at {}", info.last_seq),
+        None => say!("the log was missing"),
+        Some(info) => say!("the log ended at {}", info.last_seq),
     }
     for source in &report.sources {
         let stood = source.beside.as_deref().unwrap_or("stands on the log");
-        println!(
-            "{} at {}: {stood}; {} records that the log lacked",
-            source.name, source.position, source.lost
-        );
+        say!("{} at {}: {stood}; {} records that the log lacked", source.name, source.position, source.lost);
     }
     if report.whole {
-        println!("nothing had to be mended");
+        say!("nothing had to be mended");
         return;
     }
     let done = if dry_run { "would be" } else { "were" };
-    println!(
+    say!(
         "{} records {done} appended in {} messages, {} are orphans; the log ends at {}",
-        report.records, report.messages, report.orphans, report.last_seq
+        report.records,
+        report.messages,
+        report.orphans,
+        report.last_seq
     );
     for (store, aside) in &report.rebuilt {
-        println!("rebuilt {}; the old file is {}", store.display(), aside.display());
+        say!("rebuilt {}; the old file is {}", store.display(), aside.display());
     }
 }

@@ -6,7 +6,7 @@ use aip_wire::{ActionLifecycleState, ActionListRequest, ActionStatus, Capability
 use clap::Args;
 use serde_json::Value;
 
-use crate::output::{self, Failure, because};
+use crate::output::{self, Failure, because, say};
 use crate::profile::Options;
 
 /// Rows asked for at a time.
@@ -118,18 +118,13 @@ fn show(found: &[ActionStatus], json: bool) -> Result<ExitCode, Failure> {
     }
     for status in found {
         let capability = status.capability_id.as_ref().map(ToString::to_string).unwrap_or_default();
-        println!(
-            "{}  {:<14} {}  {capability}",
-            word(&status.updated_at),
-            word(&status.state),
-            status.action_id
-        );
+        say!("{}  {:<14} {}  {capability}", word(&status.updated_at), word(&status.state), status.action_id);
         if let Some(error) = status.result.as_ref().and_then(|result| result.error.as_ref()) {
-            println!("    {}: {}", error.code, error.message);
+            say!("    {}: {}", error.code, error.message);
         }
     }
     if found.is_empty() {
-        println!("none");
+        say!("none");
     }
     Ok(ExitCode::SUCCESS)
 }

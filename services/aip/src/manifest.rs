@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use aip_wire::{CapabilityId, ManifestFilter, ManifestRequest};
 use clap::Args as ClapArgs;
 
-use crate::output::{self, Failure, because};
+use crate::output::{self, Failure, because, say};
 use crate::profile::Options;
 
 #[derive(ClapArgs, Debug)]
@@ -31,9 +31,9 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
         output::print_json(&manifest)?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{} offers {} capabilities", manifest.agent.id, manifest.capabilities.len());
+    say!("{} offers {} capabilities", manifest.agent.id, manifest.capabilities.len());
     for capability in &manifest.capabilities {
-        println!(
+        say!(
             "  {:<36} {}",
             capability.id.to_string(),
             capability.description.as_deref().unwrap_or(&capability.name)

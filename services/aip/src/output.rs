@@ -1,5 +1,6 @@
 //! How the command line speaks: to people by default, in JSON to programs; errors on standard error with a hint.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -74,10 +75,27 @@ pub fn fail(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.exit)
 }
 
+/// As a shell says of a program whose reader went away.
+const EXIT_PIPE: i32 = 141;
+
+/// Writes a line to standard output. A reader that has gone away (`aip … | head`) ends the program quietly.
+pub fn line(text: std::fmt::Arguments<'_>) {
+    let written = writeln!(std::io::stdout().lock(), "{text}");
+    if written.is_err() {
+        std::process::exit(EXIT_PIPE);
+    }
+}
+
+/// `println!` for a reader that may go away.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
+}
+pub(crate) use say;
+
 /// One value on standard output, for programs on one line.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value).map_err(|error| because("can't write JSON", &error))?;
-    println!("{text}");
+    say!("{text}");
     Ok(())
 }
 

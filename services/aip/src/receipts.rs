@@ -7,7 +7,7 @@ use aip_wire::ReceiptQueryRequest;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::output::{self, Failure, because};
+use crate::output::{self, Failure, because, say};
 use crate::profile::Options;
 
 #[derive(Subcommand, Debug)]
@@ -36,11 +36,11 @@ pub async fn run(command: Command) -> Result<ExitCode, Failure> {
     match aip_crypto::receipt::verify_chain(&chain) {
         Ok(_) if json => output::print_json(&json!({"valid": true, "receipts": count}))?,
         Ok(_) => {
-            println!("the chain is whole: {count} receipts");
+            say!("the chain is whole: {count} receipts");
             for receipt in chain.get("receipts").and_then(Value::as_array).into_iter().flatten() {
                 let text =
                     |member: &str| receipt.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
-                println!("  {}  {:<18} {}", text("occurred_at"), text("receipt_type"), text("hash"));
+                say!("  {}  {:<18} {}", text("occurred_at"), text("receipt_type"), text("hash"));
             }
         }
         Err(error) if json => {

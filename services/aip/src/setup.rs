@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use aip_natsd::{Config, Identities, Listen, UserKey};
 use clap::Args as ClapArgs;
 
-use crate::output::{Failure, because};
+use crate::output::{Failure, because, say};
 use crate::site::{API_KEY, Gateway, Plaintext, Plan, Site};
 
 #[derive(ClapArgs, Debug)]
@@ -74,15 +74,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         },
     };
     site.write(&plan, |identity| identities.seed_file(identity))?;
-    println!("keys and configuration are in {}", site.folder().display());
-    println!("the API key is in {}", site.file(API_KEY).display());
+    say!("keys and configuration are in {}", site.folder().display());
+    say!("the API key is in {}", site.file(API_KEY).display());
     Ok(ExitCode::SUCCESS)
 }
 
 /// The server that an image or a person wants to run.
 pub async fn nats_server() -> Result<ExitCode, Failure> {
     let binary = aip_natsd::find().await.map_err(|error| because("no nats-server", &error))?;
-    println!("{}", binary.path.display());
+    say!("{}", binary.path.display());
     Ok(ExitCode::SUCCESS)
 }
 

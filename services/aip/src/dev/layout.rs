@@ -10,7 +10,7 @@ use aip_names::TrustDomain;
 use aip_natsd::Server;
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::output::{Failure, because};
+use crate::output::{Failure, because, say};
 use crate::site::{API_KEY, Gateway, Plaintext, Plan, Site};
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -93,7 +93,7 @@ impl Layout {
         let http = self.http;
         let key = display(&self.site.file(API_KEY));
         let logs = display(&self.folder().join("*.log"));
-        println!(
+        say!(
             "AIP is running on this machine.
 
   HTTP      http://{http}        (health /ready, metrics /metrics, API /aip/v1/openapi.json)
