@@ -43,7 +43,7 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
 pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     match single(headers, &LAST_EVENT_ID) {
         None => Ok(None),
-        Some(Ok(id)) if id.is_empty() => Ok(None),
+        Some(Ok("")) => Ok(None),
         Some(Ok(id)) => Ok(Some(id.to_owned())),
         Some(Err(())) => Err(Refusal::of(codes::QUERY_CURSOR)),
     }
