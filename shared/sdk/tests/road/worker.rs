@@ -202,7 +202,10 @@ async fn a_worker_registers_until_it_is_taken_and_says_where_its_handlers_are() 
     assert_eq!(ids, ["cap:test:chaos", "cap:test:look", "cap:test:read", "cap:test:safe", "cap:test:unsafe"]);
     let said = &manifest.extensions.as_ref().unwrap()["aip.worker"];
     assert_eq!((&said["service"], &said["version"]), (&json!("sandbox-restaurant"), &json!("v1")));
-    assert_eq!(said["handlers"][0], json!({"capability_id": "cap:test:chaos", "modes": ["sync"]}));
+    assert_eq!(
+        said["handlers"][0],
+        json!({"capability_id": "cap:test:chaos", "modes": ["sync"], "cancel": false})
+    );
     assert_eq!(said["handlers"].as_array().unwrap().len(), ids.len());
 
     worker.withdraw().await.unwrap();

@@ -38,3 +38,46 @@ pub(super) fn envelope(path: PathMembers, received: &Bytes) -> Result<Bytes, Ref
 fn disagree(path: &str, message: &str) -> Refusal {
     Refusal::new(codes::ENVELOPE_MEMBERS_DISAGREE, path, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use aip_wire::{CancelTarget, MessageBody, validate};
+
+    use super::*;
+
+    fn made(posted: &str) -> Result<(Value, aip_wire::Cancel), Refusal> {
+        let path = vec![("action_id".to_owned(), "act_1".to_owned())];
+        let made = envelope(path, &Bytes::from(posted.to_owned()))?;
+        let checked = validate::envelope(&made)?;
+        let value = checked.value().clone();
+        let (_, envelope) = checked.into_parts();
+        match envelope.body {
+            MessageBody::Cancel(wish) => Ok((value, *wish)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn nothing_a_reason_or_the_message_itself_is_taken() {
+        for (posted, reason) in [("", None), ("{}", None), (r#"{"reason": "late"}"#, Some("late"))] {
+            let (_, wish) = made(posted).unwrap();
+            assert_eq!(wish.reason.as_deref(), reason, "{posted}");
+            assert!(matches!(wish.target, CancelTarget::Action(id) if id.as_str() == "act_1"), "{posted}");
+        }
+        let (whole, _) = made(r#"{"reason": "late"}"#).unwrap();
+        assert_eq!(made(&whole.to_string()).unwrap().0, whole);
+    }
+
+    #[test]
+    fn what_is_about_another_action_or_is_no_object_is_refused() {
+        let (mut other, _) = made("").unwrap();
+        other["body"]["cancel"]["target"] = json!({ "action": "act_2" });
+        assert_eq!(made(&other.to_string()).unwrap_err().code, codes::ENVELOPE_MEMBERS_DISAGREE);
+        other["body"]["cancel"]["target"] = json!({ "session": "sess_1" });
+        assert_eq!(made(&other.to_string()).unwrap_err().code, codes::ENVELOPE_MEMBERS_DISAGREE);
+        assert_eq!(made("[]").unwrap_err().code, codes::ENVELOPE_MEMBERS_DISAGREE);
+        assert_eq!(made("{").unwrap_err().code, codes::JSON_MALFORMED);
+        // a member that a wish does not have
+        assert_eq!(made(r#"{"why": 1}"#).unwrap_err().code, codes::ENVELOPE_SHAPE);
+    }
+}
