@@ -89,6 +89,11 @@ async fn bad_input_gets_its_code_over_http() {
     let mut bad = action();
     bad["timeout_ms"] = json!(0);
     door.refuses("a timeout of nothing", envelope(bad).to_string(), 400, "aip.envelope.rule_violated").await;
+    for (id, code) in [("", "aip.envelope.rule_violated"), (&*"a".repeat(300), "aip.limit.string_bytes")] {
+        let mut bad = action();
+        bad["id"] = json!(id);
+        door.refuses("an id that nobody can ask for", envelope(bad).to_string(), 400, code).await;
+    }
     let mut bad = action();
     bad["capability_id"] = json!("cap:nobody:offers:this");
     door.refuses("an unknown capability", envelope(bad).to_string(), 404, "aip.capability.unknown").await;

@@ -8,7 +8,7 @@ use serde_json::json;
 use aip_admission::{Admitted, Authentic, admit, idempotency, may_read};
 use aip_kernel::{EffectMode, Millis};
 use aip_names::limits::{
-    ADMIT_TRIES_MAX, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_TTL_DEFAULT_MS, RESULT_GRACE_MS,
+    ADMIT_TRIES_MAX, ID_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_TTL_DEFAULT_MS, RESULT_GRACE_MS,
 };
 use aip_names::metrics as names;
 use aip_wire::trusted::PrincipalRef;
@@ -175,9 +175,22 @@ pub(crate) fn result_of(state: &ActionState) -> Option<ActionResult> {
 
 fn action_of(authentic: &Authentic) -> Result<&Action, Refusal> {
     match &authentic.envelope().body {
-        aip_wire::MessageBody::Action(action) => Ok(action),
+        aip_wire::MessageBody::Action(action) => named(&action.id).map(|()| &**action),
         _ => Err(Refusal::new(codes::ENVELOPE_NOT_SERVED, "/body", "the message is not an action")),
     }
+}
+
+/// Ids are opaque (5.3), but an action is asked for by its own: in a path, in a log line, as a key.
+fn named(id: &ActionId) -> Result<(), Refusal> {
+    let id = id.as_str();
+    if id.len() > ID_BYTES_MAX {
+        return Err(Refusal::new(codes::LIMIT_STRING_BYTES, "/body/action/id", "the id is too long"));
+    }
+    if id.is_empty() || id.chars().any(char::is_control) {
+        let message = "the id is empty or holds control characters";
+        return Err(Refusal::new(codes::ENVELOPE_RULE, "/body/action/id", message));
+    }
+    Ok(())
 }
 
 /// What admission proved, as the machine takes it.

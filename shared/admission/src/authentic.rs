@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use secrecy::SecretString;
 use serde_json::Value;
 
+use aip_names::limits::ID_BYTES_MAX;
 use aip_wire::validate::Checked;
 use aip_wire::{Action, Envelope, MessageBody, Principal, Refusal, codes};
 
@@ -197,6 +198,10 @@ fn signer(valid: &Valid, directory: &Directory, now_ms: u64) -> Result<(Caller, 
     }
     if sent_at_ms > now_ms.saturating_add(limits.skew_future_ms) {
         return skew("the message was sent in the future");
+    }
+    // the claim keeps it for as long as the replay window is
+    if valid.envelope.message_id.as_str().len() > ID_BYTES_MAX {
+        return Err(Refusal::new(codes::LIMIT_STRING_BYTES, "/message_id", "the message id is too long"));
     }
     let replay = ReplayClaim {
         name: format!("replay:{did}:{}", valid.envelope.message_id),
