@@ -45,11 +45,10 @@ enum Event<S: Subject> {
         node: usize,
         life: LifeId,
     },
-    /// Something reaches a replica's shell; what a tail brings counts only while that tail is the current one.
+    /// Something reaches a replica's shell.
     Deliver {
         node: usize,
         life: LifeId,
-        tail: Option<TailId>,
         input: Input<S::M>,
     },
     Interrupt {
@@ -199,8 +198,8 @@ impl<S: Subject> World<S> {
                 self.tick(node, life);
                 Ok(())
             }
-            Event::Deliver { node, life, tail, input } => {
-                self.deliver(node, life, tail, input);
+            Event::Deliver { node, life, input } => {
+                self.deliver(node, life, input);
                 Ok(())
             }
             Event::Interrupt { node, life } => {

@@ -71,7 +71,7 @@ impl<S: Subject> World<S> {
         if told {
             self.fault(fault);
             let (node, life, input) = (append.node, append.life, Input::AppendUnsure { batch: append.batch });
-            self.after(10, 2_000, Event::Deliver { node, life, tail: None, input });
+            self.after(10, 2_000, Event::Deliver { node, life, input });
         }
         told
     }
@@ -102,7 +102,7 @@ impl<S: Subject> World<S> {
         let input = Input::Appended { batch: append.batch, seq: self.log.current().last() };
         let (node, life) = (append.node, append.life);
         let most = if self.chance(self.plan.delayed) { 1_500 } else { 3 };
-        self.after(0, most, Event::Deliver { node, life, tail: None, input });
+        self.after(0, most, Event::Deliver { node, life, input });
         Ok(())
     }
 
@@ -156,7 +156,7 @@ impl<S: Subject> World<S> {
             Tail { node, life, version, run, next: from.max(1), until: None, dead: false, pumping: false };
         self.tails.insert(tail, opened);
         let input = Input::Opened(self.log.current().info());
-        self.deliver(node, life, Some(tail), input);
+        self.bring(tail, version, node, input);
         self.pump_soon(tail);
     }
 
@@ -176,7 +176,7 @@ impl<S: Subject> World<S> {
         let count = self.rng.random_range(1..=16_u64);
         let Some(tail) = self.tails.get_mut(&id) else { return };
         tail.pumping = false;
-        let (node, life, next) = (tail.node, tail.life, tail.next);
+        let (node, life, next, version) = (tail.node, tail.life, tail.next, tail.version);
         let stream = self.log.stream(tail.version);
         let end = tail.until.unwrap_or(u64::MAX).min(stream.last());
         if tail.dead || self.nodes[node].partitioned_until > self.now || next > end {
@@ -201,7 +201,7 @@ impl<S: Subject> World<S> {
         tail.next = until + 1;
         let messages: Vec<_> = (from..=until).filter_map(|seq| stream.get(seq).cloned()).collect();
         for message in messages {
-            self.deliver(node, life, Some(id), Input::Message(message));
+            self.bring(id, version, node, Input::Message(message));
         }
         if until < end {
             self.pump_soon(id);
@@ -210,10 +210,16 @@ impl<S: Subject> World<S> {
 
     // === the shell ===
 
-    pub(super) fn deliver(&mut self, node: usize, life: LifeId, tail: Option<TailId>, input: Input<S::M>) {
-        let Some(now) = self.nodes[node].life(life) else { return };
-        if tail.is_none() || now.tail == tail {
-            self.push(node, tail, input);
+    pub(super) fn deliver(&mut self, node: usize, life: LifeId, input: Input<S::M>) {
+        if self.nodes[node].life(life).is_some() {
+            self.push(node, None, input);
+        }
+    }
+
+    /// What a tail of the log `version` brings counts only while the shell reads that tail.
+    fn bring(&mut self, tail: TailId, version: Version, node: usize, input: Input<S::M>) {
+        if self.nodes[node].life.as_ref().is_some_and(|life| life.tail == Some(tail)) {
+            self.push(node, Some(version), input);
         }
     }
 
@@ -236,6 +242,6 @@ impl<S: Subject> World<S> {
         self.say(|_| format!("r{node} asks and hears that the log ends at {seq:?}"));
         let input = Input::LastSequence { request, seq };
         let (least, most) = if reachable { (0, 20) } else { (500, 2_000) };
-        self.after(least, most, Event::Deliver { node, life, tail: None, input });
+        self.after(least, most, Event::Deliver { node, life, input });
     }
 }

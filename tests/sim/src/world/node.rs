@@ -37,7 +37,8 @@ pub struct Life<S: Subject> {
     pub replica: Replica<S::M>,
     pub position: Position,
     pub began: u64,
-    pub inbox: Vec<(Option<TailId>, Input<S::M>)>,
+    /// What waits for the next step; what a tail brought, with the log it was read from.
+    pub inbox: Vec<(Option<Version>, Input<S::M>)>,
     pub step_due: bool,
     pub paused_until: u64,
     /// The tail the shell reads now; what others bring is dropped.

@@ -156,7 +156,7 @@ impl<S: Subject> World<S> {
         if self.chance(self.plan.not_now) {
             self.fault(Fault::PerformerNotNow);
             let input = Input::Performed { id, outcome: None };
-            self.after(1, 500, Event::Deliver { node, life, tail: None, input });
+            self.after(1, 500, Event::Deliver { node, life, input });
             return Ok(());
         }
         *self.started.entry((id.clone(), record)).or_default() += 1;

@@ -5,17 +5,17 @@ use aip_ledger::Position;
 use aip_ledger::replica::{Input, Now, Output};
 use rand::Rng as _;
 
-use super::network::TailId;
 use super::{Event, LifeId, World};
 use crate::disk::Ending;
 use crate::invariants::{self, Check};
+use crate::log::Version;
 use crate::{Invariant, Subject, Violation};
 
 impl<S: Subject> World<S> {
     /// Puts something before the replica, which takes it with its next step.
-    pub(super) fn push(&mut self, node: usize, tail: Option<TailId>, input: Input<S::M>) {
+    pub(super) fn push(&mut self, node: usize, from: Option<Version>, input: Input<S::M>) {
         let Some(life) = &mut self.nodes[node].life else { return };
-        life.inbox.push((tail, input));
+        life.inbox.push((from, input));
         if !life.step_due {
             life.step_due = true;
             let (id, paused) = (life.id, life.paused_until.saturating_sub(self.now));
@@ -50,13 +50,10 @@ impl<S: Subject> World<S> {
         let before = life.position;
         let (mut moved, mut reached) = (false, 0);
         let mut given = Vec::with_capacity(inputs.len());
-        for (tail, input) in inputs {
+        for (from, input) in inputs {
             match &input {
                 Input::Interrupted { .. } => life.open = None,
-                Input::Opened(_) => {
-                    let version = tail.and_then(|tail| self.tails.get(&tail)).map(|tail| tail.version);
-                    life.open = version.map(|version| (version, false));
-                }
+                Input::Opened(_) => life.open = from.map(|version| (version, false)),
                 Input::Message(message) => {
                     moved = true;
                     reached = reached.max(message.seq);
