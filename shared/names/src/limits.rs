@@ -82,9 +82,7 @@ pub const LEDGER_APPEND_RETRY_MS: u64 = 100;
 pub const LEDGER_SWEEP_MS: u64 = 250;
 /// How long something that should have come through the tail may be missing before the tail is opened anew.
 pub const LEDGER_TAIL_STALL_MS: u64 = 1_000;
-/// How long the writer of a repeatable effect has it to itself, from before its publish.
-pub const EFFECT_OWN_MS: u64 = 10_000;
-/// When other replicas take up a repeatable effect that is still pending. Beyond the writer's own time.
+/// When other replicas take up a repeatable effect that is still pending.
 pub const EFFECT_ADOPT_MS: u64 = 12_000;
 /// How long an effect that could not be performed rests before the next try.
 pub const EFFECT_RETRY_MS: u64 = 1_000;

@@ -1,7 +1,7 @@
 //! Effects: who performs what, and when.
 //!
-//! A repeatable effect belongs to the writer of its record for a while, by its monotonic clock from before its
-//! publish; after that any replica may take it up, perhaps two at once, and its id makes that harmless. An effect of
+//! A repeatable effect is performed by the writer of its record first; when it is still pending some time later, any
+//! replica may take it up, perhaps two at once, and its id makes that harmless. An effect of
 //! mode `Once` is performed only by the process whose record it is; when that process is known to be gone (the same
 //! replica lives again), the machine is asked what an unknown outcome means. It never passes to another by time.
 
