@@ -230,8 +230,11 @@ pub const WAIT_MS_MAX: u64 = 30_000;
 pub const DELEGATION_HOPS_MAX: usize = 10;
 /// Records of one settlement batch.
 pub const SETTLEMENT_RECORDS_MAX: usize = 1_000;
-/// Chunks one action may stream.
+/// Chunks one action may stream, and so the highest sequence number of one; the chunk that ends the stream may have one
+/// more.
 pub const ACTION_CHUNKS_MAX: u64 = 10_000;
+/// One chunk as compact JSON: a page holds several, and a message of the chunk log one with room to spare.
+pub const CHUNK_BYTES_MAX: usize = 65_536;
 /// What a worker may answer.
 pub const WORKER_ANSWER_BYTES_MAX: usize = 524_288;
 /// A capability's schema, as compact JSON.

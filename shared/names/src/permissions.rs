@@ -19,6 +19,7 @@ const MANIFEST: &str = "aip.discovery.v1.manifest_response";
 const CANCEL: &str = "aip.core.v1.cancel";
 /// What a worker says to the gateway of an attempt.
 const HEARTBEAT: &str = "aip.core.v1.heartbeat";
+const STREAM_CHUNK: &str = "aip.core.v1.stream_chunk";
 const ACTION_RESULT: &str = "aip.core.v1.action_result";
 
 /// What one NATS user may do.
@@ -84,7 +85,7 @@ fn gateway(td: &TrustDomain, everyone: &[User]) -> Result<Permissions, NameError
 
 fn worker(td: &TrustDomain, serves: &[Service]) -> Result<Permissions, NameError> {
     let (mut publish_allow, mut subscribe_allow) = (Vec::new(), Vec::new());
-    for told in [MANIFEST, HEARTBEAT, ACTION_RESULT] {
+    for told in [MANIFEST, HEARTBEAT, STREAM_CHUNK, ACTION_RESULT] {
         let told = MessageType::new(told)?;
         publish_allow.push(Subject::message(td, &Service::gateway(), Version::V1, &told).to_string());
     }

@@ -1,4 +1,4 @@
-//! What a worker says of an asynchronous attempt: an envelope extension beside a heartbeat or an action's result, so
+//! What a worker says of a queued attempt: an envelope extension beside a heartbeat, a chunk or an action's result, so
 //! that the envelope's signature covers it. The specification has no message for this between a runtime and its
 //! workers.
 
@@ -11,7 +11,10 @@ use crate::types::ProtocolError;
 /// The member of an envelope's extensions that holds a [`Report`].
 pub const EXTENSION: &str = "aip.attempt";
 
-/// One attempt and where it stands. Beside an action's result the phase is `ended`.
+/// The member of an envelope's extensions that holds a [`Stream`].
+pub const STREAM_EXTENSION: &str = "aip.attempt.stream";
+
+/// One attempt and where it stands. Beside an action's result the phase is `ended`, beside a chunk it is `streamed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -36,8 +39,22 @@ pub enum Phase {
     Running,
     /// It was not executed after all.
     Refused,
+    /// A chunk is in the body (11.6). Answered by an `ack` with status `streaming` once the chunk is kept.
+    Streamed,
     /// The result is in the body.
     Ended,
+}
+
+/// How far the stream of an action reaches, beside the answer to the `started` of an attempt that takes over from another:
+/// it goes on where that one stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stream {
+    /// The lowest sequence number that is free. Numbers begin with 1.
+    pub next_sequence: u64,
+    /// A chunk that ends the stream stands already: no other is taken.
+    #[serde(default)]
+    pub ended: bool,
 }
 
 // === impl Report ===
@@ -48,9 +65,44 @@ impl Report {
     /// # Errors
     /// The member is there and is no report.
     pub fn read(extensions: Option<&Value>) -> Result<Option<Report>, String> {
-        match extensions.and_then(|extensions| extensions.get(EXTENSION)) {
-            None => Ok(None),
-            Some(value) => Report::deserialize(value).map(Some).map_err(|error| error.to_string()),
-        }
+        read(extensions, EXTENSION)
+    }
+}
+
+// === impl Stream ===
+
+impl Stream {
+    /// What an envelope's extensions say of a stream: none when there is no such member.
+    ///
+    /// # Errors
+    /// The member is there and is something else.
+    pub fn read(extensions: Option<&Value>) -> Result<Option<Stream>, String> {
+        read(extensions, STREAM_EXTENSION)
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(extensions: Option<&'a Value>, name: &str) -> Result<Option<T>, String> {
+    match extensions.and_then(|extensions| extensions.get(name)) {
+        None => Ok(None),
+        Some(value) => T::deserialize(value).map(Some).map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn extensions_are_read_strictly_and_are_not_each_other() {
+        let said =
+            json!({EXTENSION: {"action_id": "act_1", "attempt": 2, "worker": "w", "phase": "streamed"}});
+        assert_eq!(Report::read(Some(&said)).unwrap().unwrap().phase, Phase::Streamed);
+        assert_eq!(Stream::read(Some(&said)), Ok(None));
+        let told = json!({STREAM_EXTENSION: {"next_sequence": 4}});
+        assert_eq!(Stream::read(Some(&told)), Ok(Some(Stream { next_sequence: 4, ended: false })));
+        assert_eq!(Report::read(Some(&told)), Ok(None));
+        assert!(Stream::read(Some(&json!({STREAM_EXTENSION: {"next": 4}}))).is_err());
     }
 }

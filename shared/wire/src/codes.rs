@@ -81,6 +81,7 @@ codes! {
     LIMIT_DELEGATION_HOPS = "aip.limit.delegation_hops", Permanent, 400, once, Public, "a delegation chain has more than ten hops";
     LIMIT_BATCH_RECORDS = "aip.limit.batch_records", Permanent, 400, once, Public, "a settlement batch holds too many records";
     LIMIT_ACTION_CHUNKS = "aip.limit.action_chunks", Connector, 502, once, Internal, "an action streamed more chunks than it may";
+    LIMIT_CHUNK_BYTES = "aip.limit.chunk_bytes", Connector, 502, once, Internal, "a chunk is larger than a stream takes";
     LIMIT_SCHEMA_BYTES = "aip.limit.schema_bytes", Permanent, 400, once, Public, "a capability schema is too large";
     LIMIT_SCHEMA_DEPTH = "aip.limit.schema_depth", Permanent, 400, once, Public, "a capability schema is nested too deeply";
     LIMIT_SCHEMA_NODES = "aip.limit.schema_nodes", Permanent, 400, once, Public, "a capability schema has too many values, written out or after following its references";
@@ -174,6 +175,12 @@ codes! {
     QUERY_INVALID = "aip.query.invalid", Permanent, 400, once, Public, "a query has an unknown, repeated or malformed parameter";
     QUERY_CURSOR = "aip.query.cursor_invalid", Permanent, 400, once, Public, "the cursor is not one that was given out for this query and reader";
     QUERY_CURSOR_EXPIRED = "aip.query.cursor_expired", Permanent, 410, once, Public, "the cursor was given out too long ago; ask from the beginning";
+    STREAM_NOT_STREAMING = "aip.stream.not_streaming", Permanent, 400, once, Internal, "the action is not one that streams";
+    STREAM_TAKEN = "aip.stream.sequence_taken", Permanent, 409, once, Internal, "another chunk of the action stands under this sequence number";
+    STREAM_NOT_NEXT = "aip.stream.sequence_not_next", Permanent, 409, once, Internal, "the sequence number does not follow the last one, and nothing is known under it";
+    STREAM_ENDED = "aip.stream.ended", Permanent, 409, once, Internal, "the action's stream has ended; nothing follows";
+    STREAM_CORRELATION = "aip.stream.correlation_in_use", Permanent, 409, once, Public, "another action that runs streams under this correlation id";
+    STREAM_CHUNKS_GONE = "aip.stream.chunks_gone", Permanent, 410, once, Public, "chunks that the action streamed are kept no more; those that are still there do not follow what was read";
     STREAM_READER_SLOW = "aip.stream.reader_too_slow", Transport, 503, retry, Public, "the reader of a live stream took nothing for too long; it may go on where it was";
     RECEIPT_NOT_FOUND = "aip.receipt.not_found", Permanent, 404, once, Public, "no receipt or chain of this id is visible to the reader";
     RECEIPT_BROKEN = "aip.receipt.chain_broken", Permanent, 400, once, Internal, "a receipt chain does not verify";

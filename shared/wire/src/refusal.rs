@@ -2,7 +2,7 @@
 //! may be secret; it may name members.
 
 use aip_names::limits::REFUSAL_TEXT_BYTES_MAX;
-use serde_json::json;
+use serde_json::{Map, Value};
 
 use crate::codes::Code;
 use crate::types::ProtocolError;
@@ -16,17 +16,26 @@ pub struct Refusal {
     pub message: String,
     /// When asking again may help, if that is known.
     pub retry_after_ms: Option<u64>,
+    /// Facts beside it, for programs; never values from the request.
+    pub details: Map<String, Value>,
 }
 
 impl Refusal {
     /// A refusal with texts cut to the bound, so that a request cannot make its answer large.
     pub fn new(code: &'static Code, path: impl Into<String>, message: impl Into<String>) -> Refusal {
-        Refusal { code, path: cut(path.into()), message: cut(message.into()), retry_after_ms: None }
+        let (path, message) = (cut(path.into()), cut(message.into()));
+        Refusal { code, path, message, retry_after_ms: None, details: Map::new() }
     }
 
     #[must_use]
     pub fn retry_after_ms(mut self, retry_after_ms: u64) -> Refusal {
         self.retry_after_ms = Some(retry_after_ms);
+        self
+    }
+
+    #[must_use]
+    pub fn detail(mut self, name: &str, fact: impl Into<Value>) -> Refusal {
+        self.details.insert(name.to_owned(), fact.into());
         self
     }
 
@@ -40,9 +49,11 @@ impl From<Refusal> for ProtocolError {
     fn from(refusal: Refusal) -> ProtocolError {
         let mut error = ProtocolError::of(refusal.code, refusal.message);
         error.retry_after_ms = refusal.retry_after_ms;
+        let mut details = refusal.details;
         if !refusal.path.is_empty() {
-            error.details = Some(json!({ "path": refusal.path }));
+            details.insert("path".to_owned(), Value::from(refusal.path));
         }
+        error.details = (!details.is_empty()).then_some(Value::Object(details));
         error
     }
 }
