@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use aip_admission::{Admitted, Authentic, admit, idempotency, may_read};
-use aip_kernel::{EffectMode, Millis};
+use aip_admission::{Admitted, Authentic, Directory, admit, idempotency, may_read};
+use aip_kernel::{EffectMode, Millis, View};
 use aip_names::limits::{
     ADMIT_TRIES_MAX, ID_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_TTL_DEFAULT_MS, RESULT_GRACE_MS,
 };
@@ -19,7 +19,9 @@ use crate::errors;
 use crate::gateway::Gateway;
 use crate::machine::action::Pinned;
 use crate::machine::manifest::{self, Row};
-use crate::machine::{ActionState, Admit, Answer, Collision, Command, ReplayClaim, Reservation, State, keys};
+use crate::machine::{
+    ActionState, Admit, Answer, Collision, Command, GatewayMachine, ReplayClaim, Reservation, State, keys,
+};
 use crate::road::Stop;
 use crate::wait::Waiter;
 
@@ -33,6 +35,15 @@ pub enum Told {
     },
     /// The action is durable; its end is asked for by the id in the acknowledgement.
     Acknowledged(Ack),
+}
+
+/// How much of the log a look at the catalogue rests on.
+#[derive(Debug, Clone, Copy)]
+enum Seen {
+    /// What this replica has learned.
+    Here,
+    /// All that was acknowledged before.
+    Everything,
 }
 
 // === impl Gateway ===
@@ -100,11 +111,12 @@ impl Gateway {
         for _ in 0..ADMIT_TRIES_MAX {
             let action = action_of(&authentic)?;
             let waiter = Waiter::new(self.ledger(), &action.id);
-            let (row, offer) = self.offer_of(action).await?;
-            let input = offer.check_input(&action.input);
-            let admitted = admit(authentic, &offer.capability, &offer.contract_hash, &directory, now)?;
-            // only who may invoke it learns what the capability wants
-            input?;
+            // a refusal must rest on the log as it stands, not on what this replica has learned of it so far
+            let (admitted, row, offer) =
+                match self.judge(authentic.clone(), &directory, Seen::Here, now).await {
+                    Err(_) => self.judge(authentic, &directory, Seen::Everything, now).await?,
+                    Ok(judged) => judged,
+                };
             let command = command(&admitted, &offer, row, self.me(), now)?;
             let answer = self.decide(Command::Admit(Box::new(command))).await.map_err(Stop::noted)?;
             match answer {
@@ -122,12 +134,30 @@ impl Gateway {
         Err(Stop::noted(Refusal::of(codes::SERVICE_OVERLOADED)))
     }
 
-    /// The newest registration of the action's capability.
-    async fn offer_of(&self, action: &Action) -> Result<(Row, Arc<Offer>), Refusal> {
-        let row = self
-            .ledger()
-            .peek(|view| manifest::newest(view, &action.capability_id))
-            .map_err(|error| errors::of_ledger(&error))?;
+    /// Whether the sender may have this done, by the newest registration of the capability that was seen.
+    async fn judge(
+        &self,
+        authentic: Authentic,
+        directory: &Directory,
+        seen: Seen,
+        now: Millis,
+    ) -> Result<(Admitted, Row, Arc<Offer>), Refusal> {
+        let action = action_of(&authentic)?;
+        let (row, offer) = self.offer_of(action, seen).await?;
+        let input = offer.check_input(&action.input);
+        let admitted = admit(authentic, &offer.capability, &offer.contract_hash, directory, now)?;
+        // only who may invoke it learns what the capability wants
+        input?;
+        Ok((admitted, row, offer))
+    }
+
+    async fn offer_of(&self, action: &Action, seen: Seen) -> Result<(Row, Arc<Offer>), Refusal> {
+        let newest = |view: &dyn View<GatewayMachine>| manifest::newest(view, &action.capability_id);
+        let row = match seen {
+            Seen::Here => self.ledger().peek(newest),
+            Seen::Everything => self.ledger().read(newest).await,
+        };
+        let row = row.map_err(|error| errors::of_ledger(&error))?;
         let row = row.ok_or_else(|| Refusal::of(codes::CAPABILITY_UNKNOWN))?;
         let place = Place {
             provider: &row.provider.id,

@@ -21,7 +21,7 @@ use aip_names::limits;
 use crate::store::{Judging, Snapshot, Store, StoreError, Tables};
 use crate::{LedgerError, LogInfo, LogMessage, Readiness};
 
-use barrier::Barriers;
+use barrier::{Barriers, Waiter};
 use commands::Commands;
 use effects::Effects;
 use tail::Tail;
@@ -139,6 +139,10 @@ pub enum Variant {
     EffectsBeforeCommit,
     #[cfg(feature = "broken")]
     ClaimsPassByTime,
+    #[cfg(feature = "broken")]
+    EffectsWithoutNotAfter,
+    #[cfg(feature = "broken")]
+    AnswersWithoutBarrier,
 }
 
 /// How much of the store is on disk.
@@ -158,7 +162,7 @@ pub struct Replica<M: Machine> {
     tail: Tail,
     writer: Writer,
     commands: Commands<M>,
-    barriers: Barriers,
+    barriers: Barriers<M>,
     effects: Effects<M>,
     timers: Timers,
     softness: Softness,
@@ -213,12 +217,12 @@ impl<M: Machine> Replica<M> {
 
     /// Nothing is waiting for the log or for a commit.
     pub fn is_idle(&self) -> bool {
-        self.commands.is_empty() && self.writer.is_idle() && self.softness.since_ms.is_none()
+        self.load() == 0 && self.writer.is_idle() && self.softness.since_ms.is_none()
     }
 
-    /// Commands and records that wait.
+    /// Commands, records and reads that wait.
     pub fn load(&self) -> usize {
-        self.commands.len()
+        self.commands.len() + self.barriers.len()
     }
 
     /// Takes what happened and says what is to be done.
@@ -258,7 +262,7 @@ impl<M: Machine> Replica<M> {
     ) -> Result<(), StoreError> {
         match input {
             Input::Command { token, command } => self.take_command(now, token, command, out),
-            Input::Barrier { token } => self.barriers.enter(now, token),
+            Input::Barrier { token } => self.barriers.enter(now, Waiter::Read(token)),
             Input::Opened(info) => {
                 // What came before belongs to the tail that was open then.
                 let earlier = std::mem::take(messages);
@@ -322,16 +326,19 @@ impl<M: Machine> Replica<M> {
         }
         self.tail.caught_up(out);
         if self.tail.is_ready() {
-            self.barriers.passed(self.tail.position().seq, out);
+            let passed = self.barriers.passed(self.tail.position().seq);
+            self.barriers_passed(passed, out);
         }
         Ok(())
     }
 
     /// What one applied message means here: answers, effects, wake-ups.
     fn learn(&mut self, now: Now, applied: crate::store::Applied<M::Effect>, out: &mut Vec<Output<M>>) {
+        let mut sent_ms = None;
         if applied.writer == self.me {
-            self.writer.came_back(applied.batch);
-            self.barriers.batch_back(applied.batch, out);
+            sent_ms = self.writer.came_back(applied.batch);
+            let passed = self.barriers.batch_back(applied.batch);
+            self.barriers_passed(passed, out);
         }
         let mut changed = Vec::new();
         for record in applied.records {
@@ -344,7 +351,7 @@ impl<M: Machine> Replica<M> {
             self.effects.gone(&id);
         }
         for effect in applied.effects {
-            self.effect_learned(now, effect, out);
+            self.effect_learned(now, effect, sent_ms, out);
         }
         for (entity, why) in applied.stopped {
             out.push(Output::Alarm { entity, why });
@@ -374,7 +381,7 @@ impl<M: Machine> Replica<M> {
         if self.variant == Variant::EffectsBeforeCommit {
             for applied in all {
                 for effect in std::mem::take(&mut applied.effects) {
-                    self.effect_learned(now, effect, out);
+                    self.effect_learned(now, effect, Some(now.mono_ms), out);
                 }
             }
         }

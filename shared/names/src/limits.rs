@@ -82,7 +82,8 @@ pub const LEDGER_APPEND_RETRY_MS: u64 = 100;
 pub const LEDGER_SWEEP_MS: u64 = 250;
 /// How long something that should have come through the tail may be missing before the tail is opened anew.
 pub const LEDGER_TAIL_STALL_MS: u64 = 1_000;
-/// When other replicas take up a repeatable effect that is still pending.
+/// When other replicas take up a repeatable effect that is still pending. Its writer performs it at once only when it
+/// has learned of it sooner than this after it sent the record.
 pub const EFFECT_ADOPT_MS: u64 = 12_000;
 /// How long an effect that could not be performed rests before the next try.
 pub const EFFECT_RETRY_MS: u64 = 1_000;

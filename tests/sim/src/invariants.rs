@@ -9,6 +9,7 @@ use std::ops::Bound;
 
 use aip_kernel::{EffectId, EffectMode, EntityKey, Hash, Holder, Machine, Millis, View, WriterId};
 use aip_ledger::{Position, Snapshot, Standing, StoreError};
+use aip_names::limits::EFFECT_ADOPT_MS;
 
 use crate::log::{Stream, Version};
 use crate::oracle::{Fate, Oracle};
@@ -42,10 +43,12 @@ catalogue! {
     Effective "L-2.effective" "an acknowledged decision is effective in the log, and committed where it is acknowledged",
     OneAnswer "L-2.one-answer" "a waiting caller gets one answer",
     ReadSees "L-2.read-sees" "a read sees all that was acknowledged before it began",
+    AnswerSees "L-2.answer-sees" "an answer rests on all that was acknowledged before it was asked for",
     Ready "L-3.ready" "a replica is ready only where its store is a beginning of the log that it reads",
     Silent "L-3.silent" "before its position check a replica answers, decides and performs nothing",
     Committed "L-4.committed" "an effect follows its committed record",
     Once "L-4.once" "an effect of mode once is started at most once, by the process that wrote its record",
+    NotAfter "L-4.not-after" "a writer that learns late of its repeatable effect waits as the others do",
     Performed "L-4.performed" "a repeatable effect is performed before it is done, or its entity has ended",
     Replay "L-5.replay" "replay from the first record equals the store, log time included",
     Claim "L-6.claim" "a claim is held by at most one entity at any position",
@@ -221,6 +224,13 @@ pub fn read_sees(position: u64, floor: u64) -> Check {
     })
 }
 
+/// A command that was given when `floor` was the last acknowledged sequence is answered at `position`.
+pub fn answer_sees(position: u64, floor: u64) -> Check {
+    ensure(position >= floor, Invariant::AnswerSees, || {
+        format!("an answer at {position} to what was asked after {floor} had been acknowledged")
+    })
+}
+
 // === L-3 ===
 
 /// A replica says that it is ready.
@@ -270,6 +280,14 @@ pub fn started_once<F>(id: &EffectId, fate: &Fate<F>, me: &WriterId, starts: u32
     }
     ensure(fate.writer == *me, Invariant::Once, || format!("{id} of {} is started by {me}", fate.writer))?;
     ensure(starts == 0, Invariant::Once, || format!("{id} is started again"))
+}
+
+/// The writer of a repeatable effect starts it for the first time at `now`; it `sent` the record and `learned` it.
+pub fn in_time(id: &EffectId, now: u64, sent: u64, learned: u64) -> Check {
+    let lawful = now < sent + EFFECT_ADOPT_MS || now >= learned + EFFECT_ADOPT_MS;
+    ensure(lawful, Invariant::NotAfter, || {
+        format!("{id} of a record sent at {sent} and learned at {learned} is started at {now}")
+    })
 }
 
 /// At the end: an effect that was performed `times` times.

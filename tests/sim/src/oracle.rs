@@ -32,12 +32,21 @@ pub struct Fate<F> {
     pub effect: F,
     pub mode: EffectMode,
     pub writer: WriterId,
+    /// The writer's number of the message that brought the record.
+    pub batch: u64,
     /// Hash of the record, which tells it from one of the same name beside this log.
     pub record: Hash,
     pub since: u64,
     pub gone: Option<u64>,
     /// Its entity came to an end, so it need not have been performed.
     pub ended: bool,
+}
+
+/// Where a record stands in the log.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    seq: u64,
+    batch: u64,
 }
 
 /// What one message meant.
@@ -101,7 +110,8 @@ impl<S: Subject> Oracle<S> {
                 let record: Record<<S::M as Machine>::Event> = record.map_err(|error| {
                     Violation::new(Invariant::Judged, format!("message {}: {error}", message.seq))
                 })?;
-                self.record(subject, message.seq, record, encoded.hash, &mut meant)?;
+                let at = At { seq: message.seq, batch: batch.number };
+                self.record(subject, at, record, encoded.hash, &mut meant)?;
             }
         }
         self.meant.push(meant);
@@ -111,11 +121,12 @@ impl<S: Subject> Oracle<S> {
     fn record(
         &mut self,
         subject: &S,
-        seq: u64,
+        at: At,
         record: Record<<S::M as Machine>::Event>,
         hash: Hash,
         meant: &mut Meant,
     ) -> Result<(), Violation> {
+        let seq = at.seq;
         let entity = record.header.entity();
         if self.stopped.contains_key(&entity) {
             return Ok(());
@@ -151,7 +162,7 @@ impl<S: Subject> Oracle<S> {
                 if let Some(cause) = cause {
                     self.causes.insert(Evidence { entity: entity.clone(), cause }, seq);
                 }
-                self.changed(subject, seq, &entity, &writer, &mut meant.sights);
+                self.changed(subject, at, &entity, &writer, &mut meant.sights);
                 meant.changed.push(entity);
             }
         }
@@ -162,7 +173,7 @@ impl<S: Subject> Oracle<S> {
     fn changed(
         &mut self,
         subject: &S,
-        seq: u64,
+        At { seq, batch }: At,
         entity: &EntityKey,
         writer: &WriterId,
         sights: &mut Vec<Sight>,
@@ -208,7 +219,8 @@ impl<S: Subject> Oracle<S> {
         for (id, effect, mode) in self.memory.effects() {
             if id.entity == *entity && id.n == n {
                 let (effect, writer) = (effect.clone(), writer.clone());
-                let fate = Fate { effect, mode, writer, record: head, since: seq, gone: None, ended: false };
+                let record = head;
+                let fate = Fate { effect, mode, writer, batch, record, since: seq, gone: None, ended: false };
                 self.effects.insert(id.clone(), fate);
             }
         }

@@ -60,6 +60,8 @@ pub struct Plan {
     pub hole: f64,
     pub repeat: f64,
     pub kill_output: f64,
+    /// A long pause right after something was sent to the log.
+    pub pause_append: f64,
     /// The disk fails in a step that takes messages.
     pub disk_step: f64,
     /// The longest time between two ticks.
@@ -102,6 +104,7 @@ impl Plan {
             hole: some(rng, 0.05),
             repeat: some(rng, 0.1),
             kill_output: if rng.random_bool(0.3) { rng.random_range(0.0..0.02) } else { 0.0 },
+            pause_append: if rng.random_bool(0.3) { rng.random_range(0.0..0.05) } else { 0.0 },
             disk_step,
             tick_ms,
             not_now: some(rng, 0.4),

@@ -81,6 +81,8 @@ kinds! {
         EntityStopped,
         EffectPerformed,
         EffectAdopted,
+        /// Started by its writer, which had learned of it late.
+        OwnEffectLate,
         OnceStarted,
         OnceAbandoned,
         TimerEndedByOther,

@@ -8,6 +8,7 @@ mod end;
 mod mischief;
 mod network;
 mod node;
+mod perform;
 mod speech;
 mod step;
 

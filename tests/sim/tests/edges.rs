@@ -72,7 +72,32 @@ fn a_caller_is_told_when_nothing_was_done_and_when_that_is_not_known() {
     assert_eq!(said.answers(), [(2, Err(LedgerError::Unknown))]);
     // It comes back after all: done, but nobody is told twice. Who asks again learns it.
     assert_eq!(bench.bring(bytes).unwrap().answers(), []);
-    assert_eq!(bench.command(3, "slow", add()).unwrap().answers(), [(3, done("slow"))]);
+    let request = bench.command(3, "slow", add()).unwrap().asked().unwrap();
+    let said = bench.step([Input::LastSequence { request, seq: Some(1) }]).unwrap();
+    assert_eq!(said.answers(), [(3, done("slow"))]);
+}
+
+#[test]
+fn an_answer_that_records_nothing_is_decided_on_the_log_as_it_stands() {
+    let mut bench = Bench::ready().unwrap();
+    let rival = bench.rival(Toy::VERSION).unwrap();
+    let said = bench.command(1, "look", Ask::Look).unwrap();
+    assert_eq!(said.answers(), []);
+    // The log holds a message that this replica has not learned yet.
+    let request = said.asked().unwrap();
+    assert_eq!(bench.step([Input::LastSequence { request, seq: Some(1) }]).unwrap().answers(), []);
+    assert_eq!(bench.bring(rival).unwrap().answers(), [(1, Ok(Answer::Nothing))]);
+}
+
+#[test]
+fn a_writer_that_learns_late_of_its_effect_leaves_it_to_whoever_is_there() {
+    let mut bench = Bench::ready().unwrap();
+    let begin = Ask::Begin { repeatable: 1, once: 1, timer_ms: None };
+    let ours = bench.command(1, "begin", begin).unwrap().append().unwrap();
+    bench.now_ms += limits::EFFECT_ADOPT_MS;
+    let started = bench.bring(ours).unwrap().performed();
+    assert_eq!(started.len(), 1, "what only its writer may start waits for nobody");
+    assert_eq!(bench.later(limits::EFFECT_ADOPT_MS).unwrap().performed().len(), 1);
 }
 
 #[test]

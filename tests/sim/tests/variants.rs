@@ -39,3 +39,13 @@ fn performing_before_the_commit_is_caught() {
 fn effects_of_mode_once_that_pass_by_time_are_caught() {
     caught(Variant::ClaimsPassByTime, &[Invariant::Once]);
 }
+
+#[test]
+fn repeatable_effects_that_a_late_writer_performs_at_once_are_caught() {
+    caught(Variant::EffectsWithoutNotAfter, &[Invariant::NotAfter]);
+}
+
+#[test]
+fn answers_from_an_old_view_are_caught() {
+    caught(Variant::AnswersWithoutBarrier, &[Invariant::AnswerSees]);
+}

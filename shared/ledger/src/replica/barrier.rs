@@ -1,19 +1,28 @@
-//! Read barriers: a read that begins now must see everything that was acknowledged before. All reads that wait
-//! share one question to the log.
+//! Barriers: a read that begins now must see everything that was acknowledged before, and so must a command whose
+//! answer records nothing: only a record is judged by the log. All that wait share one question to it.
 
 use aip_kernel::Machine;
 use aip_names::limits;
 
+use super::commands::Pending;
 use super::{BarrierMode, Now, Output, Replica, Token};
 use crate::LedgerError;
 
+/// What is to go on when the replica has learned what the log held.
 #[derive(Debug)]
-struct Waiting {
-    token: Token,
+pub enum Waiter<M: Machine> {
+    Read(Token),
+    /// Decided on a view that may be old: it is decided again.
+    Command(Pending<M>),
+}
+
+#[derive(Debug)]
+struct Waiting<M: Machine> {
+    waiter: Waiter<M>,
     since_ms: u64,
 }
 
-/// How far the log must have been learned before a group of reads may go on.
+/// How far the log must have been learned before those who wait may go on.
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
     /// The question is under way since the store stood at `from`.
@@ -34,19 +43,30 @@ impl Target {
     }
 }
 
-#[derive(Debug, Default)]
-pub struct Barriers {
-    entered: Vec<Waiting>,
-    asking: Vec<Waiting>,
+#[derive(Debug)]
+pub struct Barriers<M: Machine> {
+    entered: Vec<Waiting<M>>,
+    asking: Vec<Waiting<M>>,
     target: Option<Target>,
     requests: u64,
 }
 
+impl<M: Machine> Default for Barriers<M> {
+    fn default() -> Barriers<M> {
+        Barriers { entered: Vec::new(), asking: Vec::new(), target: None, requests: 0 }
+    }
+}
+
 // === impl Barriers ===
 
-impl Barriers {
-    pub fn enter(&mut self, now: Now, token: Token) {
-        self.entered.push(Waiting { token, since_ms: now.mono_ms });
+impl<M: Machine> Barriers<M> {
+    pub fn enter(&mut self, now: Now, waiter: Waiter<M>) {
+        self.entered.push(Waiting { waiter, since_ms: now.mono_ms });
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.entered.len() + self.asking.len()
     }
 
     /// A sequence that must come through the tail, because the log said it is there.
@@ -83,32 +103,37 @@ impl Barriers {
     }
 
     /// Own message `number` was applied.
-    pub fn batch_back<M: Machine>(&mut self, number: u64, out: &mut Vec<Output<M>>) {
-        if matches!(self.target, Some(Target::Batch(wanted)) if wanted <= number) {
-            self.let_go(out);
-        }
+    pub fn batch_back(&mut self, number: u64) -> Vec<Waiter<M>> {
+        self.let_go(matches!(self.target, Some(Target::Batch(wanted)) if wanted <= number))
     }
 
-    pub fn passed<M: Machine>(&mut self, position: u64, out: &mut Vec<Output<M>>) {
-        if matches!(self.target, Some(Target::Sequence(seq)) if seq <= position) {
-            self.let_go(out);
-        }
+    pub fn passed(&mut self, position: u64) -> Vec<Waiter<M>> {
+        self.let_go(matches!(self.target, Some(Target::Sequence(seq)) if seq <= position))
     }
 
-    fn let_go<M: Machine>(&mut self, out: &mut Vec<Output<M>>) {
+    fn let_go(&mut self, reached: bool) -> Vec<Waiter<M>> {
+        if !reached {
+            return Vec::new();
+        }
         self.target = None;
-        for Waiting { token, .. } in self.asking.drain(..) {
-            out.push(Output::BarrierPassed { token, result: Ok(()) });
-        }
+        self.asking.drain(..).map(|waiting| waiting.waiter).collect()
     }
 
-    pub fn give_up<M: Machine>(&mut self, now: Now, out: &mut Vec<Output<M>>) {
-        let mut keep = |waiting: &Waiting| {
+    pub fn give_up(&mut self, now: Now, out: &mut Vec<Output<M>>) {
+        let mut keep = |waiting: &Waiting<M>| {
             let late = now.mono_ms.saturating_sub(waiting.since_ms) >= limits::LEDGER_PATIENCE_MS;
             if late {
                 let reason = "the ledger could not be asked in time".to_owned();
-                let result = Err(LedgerError::NotReady { reason });
-                out.push(Output::BarrierPassed { token: waiting.token, result });
+                let error = LedgerError::NotReady { reason };
+                match &waiting.waiter {
+                    Waiter::Read(token) => {
+                        out.push(Output::BarrierPassed { token: *token, result: Err(error) });
+                    }
+                    Waiter::Command(pending) => {
+                        let answer = Err(error);
+                        out.extend(pending.caller().map(|token| Output::Answer { token, answer }));
+                    }
+                }
             }
             !late
         };
@@ -134,6 +159,16 @@ impl<M: Machine> Replica<M> {
             BarrierMode::Append => {
                 self.writer.want_barrier();
                 self.barriers.target = Some(Target::Batch(self.writer.next_number()));
+            }
+        }
+    }
+
+    /// Lets go on who has waited for the log.
+    pub(super) fn barriers_passed(&mut self, waiters: Vec<Waiter<M>>, out: &mut Vec<Output<M>>) {
+        for waiter in waiters {
+            match waiter {
+                Waiter::Read(token) => out.push(Output::BarrierPassed { token, result: Ok(()) }),
+                Waiter::Command(pending) => self.commands.decide_again(pending),
             }
         }
     }

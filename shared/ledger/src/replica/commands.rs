@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use aip_kernel::{Decision, Draft, EffectId, EntityKey, Facts, Header, Machine, Read, Record, Verdict};
 use aip_names::limits;
 
+use super::barrier::Waiter;
 use super::{Now, Output, Replica, Token};
 use crate::LedgerError;
 use crate::batch::Encoded;
@@ -36,11 +37,25 @@ impl Origin {
 }
 
 #[derive(Debug)]
-struct Pending<M: Machine> {
+pub struct Pending<M: Machine> {
     origin: Origin,
     command: M::Command,
     tries: u32,
     since_ms: u64,
+    /// The view holds all that was acknowledged before the command came.
+    current: bool,
+}
+
+// === impl Pending ===
+
+impl<M: Machine> Pending<M> {
+    /// The caller who waits.
+    pub fn caller(&self) -> Option<Token> {
+        match self.origin {
+            Origin::Caller(token) => Some(token),
+            _ => None,
+        }
+    }
 }
 
 /// A drafted record that has not come back yet.
@@ -91,12 +106,13 @@ impl<M: Machine> Commands<M> {
         self.queue.len() + self.expected.len() + self.parked_len
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    pub fn push(&mut self, now: Now, origin: Origin, command: M::Command) {
+        self.queue.push_back(Pending { origin, command, tries: 0, since_ms: now.mono_ms, current: false });
     }
 
-    pub fn push(&mut self, now: Now, origin: Origin, command: M::Command) {
-        self.queue.push_back(Pending { origin, command, tries: 0, since_ms: now.mono_ms });
+    /// The barrier has passed: what is decided next is decided on the log as it stood when the command came.
+    pub fn decide_again(&mut self, pending: Pending<M>) {
+        self.queue.push_back(Pending { current: true, ..pending });
     }
 
     fn park(&mut self, on: Busy, pending: Pending<M>) {
@@ -159,7 +175,7 @@ impl<M: Machine> Replica<M> {
         command: M::Command,
         out: &mut Vec<Output<M>>,
     ) {
-        if self.commands.len() >= limits::LEDGER_COMMANDS_MAX {
+        if self.load() >= limits::LEDGER_COMMANDS_MAX {
             out.push(Output::Answer { token, answer: Err(LedgerError::Overloaded) });
         } else {
             self.commands.push(now, Origin::Caller(token), command);
@@ -177,13 +193,31 @@ impl<M: Machine> Replica<M> {
             let facts = Facts::new(now.wall_ms, log_time, self.me.clone(), entropy);
             match self.machine.decide(&self.snapshot, &pending.command, &facts) {
                 Err(fault) => self.finish(now, pending.origin, Err(LedgerError::Store(fault.0)), out),
-                Ok(Decision::Answer(answer)) => self.finish(now, pending.origin, Ok(answer), out),
+                Ok(Decision::Answer(answer)) => self.answer(now, pending, answer, out),
                 Ok(Decision::Append { draft, answer }) => {
                     self.draft(now, pending, draft, answer, &facts, out)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Nothing is to be recorded, so the log will not judge the view on which that was decided. A caller hears it only
+    /// when the view was current; else the command is decided again behind a barrier.
+    fn answer(&mut self, now: Now, pending: Pending<M>, answer: M::Answer, out: &mut Vec<Output<M>>) {
+        if pending.caller().is_none() || pending.current || self.answers_from_any_view() {
+            self.finish(now, pending.origin, Ok(answer), out);
+        } else {
+            self.barriers.enter(now, Waiter::Command(pending));
+        }
+    }
+
+    fn answers_from_any_view(&self) -> bool {
+        match self.variant {
+            #[cfg(feature = "broken")]
+            super::Variant::AnswersWithoutBarrier => true,
+            _ => false,
+        }
     }
 
     fn draft(
@@ -255,6 +289,8 @@ impl<M: Machine> Replica<M> {
                 tracing::debug!(entity = %record.entity, ?reason, tries = pending.tries, "record void");
                 metrics::counter!(aip_names::metrics::LEDGER_VOID).increment(1);
                 pending.tries += 1;
+                // its own message came after all that was acknowledged when the command came
+                pending.current = true;
                 if pending.origin == Origin::GaveUp {
                 } else if pending.tries >= limits::LEDGER_TRIES_MAX && !pending.origin.must_be_recorded() {
                     self.finish(now, pending.origin, Err(LedgerError::Busy), out);

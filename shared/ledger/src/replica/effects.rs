@@ -1,8 +1,9 @@
 //! Effects: who performs what, and when.
 //!
-//! A repeatable effect is performed by the writer of its record first; when it is still pending some time later, any
-//! replica may take it up, perhaps two at once, and its id makes that harmless. An effect of
-//! mode `Once` is performed only by the process whose record it is; when that process is known to be gone (the same
+//! A repeatable effect is performed by the writer of its record first, if it learns of it before a not-after time by
+//! its own monotonic clock, reckoned from before the record was sent: a writer that was paused comes too late and is
+//! as any other. When the effect is still pending some time later, any replica may take it up, perhaps two at once,
+//! and its id makes that harmless. An effect of mode `Once` is performed only by the process whose record it is; when that process is known to be gone (the same
 //! replica lives again), the machine is asked what an unknown outcome means. It never passes to another by time.
 
 use std::collections::HashMap;
@@ -78,11 +79,20 @@ impl<M: Machine> Effects<M> {
 }
 
 impl<M: Machine> Replica<M> {
-    /// A commit wrote an effect. Its writer performs it now; the others only remember it.
-    pub(super) fn effect_learned(&mut self, now: Now, new: NewEffect<M::Effect>, out: &mut Vec<Output<M>>) {
-        let fresh = self.tail.is_ready() || new.mode == EffectMode::Once;
-        let room = self.effects.running.len() < limits::EFFECTS_RUNNING_MAX || new.mode == EffectMode::Once;
-        if new.writer == self.me && fresh && room {
+    /// A commit wrote an effect. Its writer performs it now, if it is in time; the others only remember it. `sent_ms`
+    /// is the time before its record was sent, if this process sent it.
+    pub(super) fn effect_learned(
+        &mut self,
+        now: Now,
+        new: NewEffect<M::Effect>,
+        sent_ms: Option<u64>,
+        out: &mut Vec<Output<M>>,
+    ) {
+        let in_time = sent_ms.is_some_and(|sent| self.is_in_time(now, sent));
+        let fresh = self.tail.is_ready() && in_time;
+        let room = self.effects.running.len() < limits::EFFECTS_RUNNING_MAX;
+        let mine = new.writer == self.me;
+        if mine && (new.mode == EffectMode::Once || (fresh && room)) {
             let running = self.running_as(&new.effect, new.mode);
             self.effects.start(new.id, new.effect, running, out);
         } else {
@@ -154,6 +164,15 @@ impl<M: Machine> Replica<M> {
             metrics::counter!(aip_names::metrics::EFFECTS_ADOPTED).increment(1);
             let running = self.running_as(&pending.effect, pending.mode);
             self.effects.start(id, pending.effect, running, out);
+        }
+    }
+
+    /// Others may have taken up what a record implies that was sent so long ago.
+    fn is_in_time(&self, now: Now, sent_ms: u64) -> bool {
+        match self.variant {
+            #[cfg(feature = "broken")]
+            super::Variant::EffectsWithoutNotAfter => true,
+            _ => now.mono_ms.saturating_sub(sent_ms) < limits::EFFECT_ADOPT_MS,
         }
     }
 

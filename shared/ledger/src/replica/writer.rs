@@ -19,6 +19,8 @@ use crate::store::{StoreError, damaged};
 struct InFlight {
     number: u64,
     bytes: Bytes,
+    /// Before it was sent first: what its effects' not-after time is reckoned from.
+    sent_ms: u64,
     /// When the copy that is under way is given up and sent again; `None`: send at the next chance.
     resend_at_ms: Option<u64>,
     /// The sequence it was acknowledged at.
@@ -60,10 +62,10 @@ impl Writer {
         self.in_flight.as_ref().and_then(|batch| batch.seq)
     }
 
-    pub fn came_back(&mut self, number: u64) {
-        if self.in_flight.as_ref().is_some_and(|batch| batch.number == number) {
-            self.in_flight = None;
-        }
+    /// Own message `number` came through the tail. Returns the time before it was sent first; none for a copy.
+    pub fn came_back(&mut self, number: u64) -> Option<u64> {
+        let back = self.in_flight.take_if(|batch| batch.number == number);
+        back.map(|batch| batch.sent_ms)
     }
 
     pub fn unsure(&mut self, now: Now, number: u64) {
@@ -116,8 +118,8 @@ impl<M: Machine> Replica<M> {
             let bytes = Batch::encode(&self.me, number, &records).map_err(damaged)?;
             let bytes = Bytes::from(bytes);
             self.writer.last = number;
-            self.writer.in_flight =
-                Some(InFlight { number, bytes, resend_at_ms: Some(now.mono_ms), seq: None });
+            let (sent_ms, resend_at_ms) = (now.mono_ms, Some(now.mono_ms));
+            self.writer.in_flight = Some(InFlight { number, bytes, sent_ms, resend_at_ms, seq: None });
         }
         if let Some(batch) = &mut self.writer.in_flight
             && batch.seq.is_none()

@@ -16,14 +16,10 @@ const TRIES_MAX: u32 = 6;
 /// Who waits under a token.
 #[derive(Clone, Copy, Debug)]
 pub enum Waiting {
-    Command {
-        op: usize,
-    },
+    /// A command, given when `floor` was acknowledged.
+    Command { op: usize, floor: u64, version: Version },
     /// A read that must see what was acknowledged up to `floor`.
-    Read {
-        floor: u64,
-        version: Version,
-    },
+    Read { floor: u64, version: Version },
 }
 
 /// One request of one client, over all its tries.
@@ -82,8 +78,10 @@ impl<S: Subject> World<S> {
         self.clients.tokens += 1;
         let token = self.clients.tokens;
         self.say(|_| format!("client asks r{node} {token}: {command:?}"));
+        let version = self.log.version();
+        let floor = self.floors[version];
         if let Some(life) = &mut self.nodes[node].life {
-            life.waiting.insert(token, Waiting::Command { op });
+            life.waiting.insert(token, Waiting::Command { op, floor, version });
         }
         self.push(node, None, Input::Command { token, command });
     }
@@ -106,7 +104,7 @@ impl<S: Subject> World<S> {
         waiting: Waiting,
         answer: Result<AnswerOf<S>, LedgerError>,
     ) -> Check {
-        let Waiting::Command { op } = waiting else { return Ok(()) };
+        let Waiting::Command { op, .. } = waiting else { return Ok(()) };
         match answer {
             Ok(answer) => {
                 self.sight(Sight::Answered);
@@ -127,7 +125,7 @@ impl<S: Subject> World<S> {
 
     /// The caller's replica is gone, and with it the connection.
     pub(super) fn disconnected(&mut self, waiting: Waiting) {
-        if let Waiting::Command { op } = waiting {
+        if let Waiting::Command { op, .. } = waiting {
             self.ask_again(op);
         }
     }

@@ -32,7 +32,7 @@ impl<S: Subject> World<S> {
                 return self.drain(node);
             }
             Mischief::Pause => self.pause(node, 50, 3_000, Fault::Paused),
-            Mischief::PauseLong => self.pause(node, 10_000, 16_000, Fault::PausedLong),
+            Mischief::PauseLong => self.pause_long(node),
             Mischief::ServerRestart => {
                 self.fault(Fault::ServerRestart);
                 self.restart_server();
@@ -57,6 +57,10 @@ impl<S: Subject> World<S> {
             self.fault(fault);
             self.kill(node, ending);
         }
+    }
+
+    pub(super) fn pause_long(&mut self, node: usize) {
+        self.pause(node, 10_000, 16_000, Fault::PausedLong);
     }
 
     fn pause(&mut self, node: usize, least: u64, most: u64, fault: Fault) {

@@ -1,8 +1,8 @@
 //! A replica's process: it starts on its disk, steps, is paused, and ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use aip_kernel::{ReplicaId, WriterId};
+use aip_kernel::{EffectId, Hash, ReplicaId, WriterId};
 use aip_ledger::replica::{Input, Replica};
 use aip_ledger::{Identity, Position, Store};
 use rand::Rng as _;
@@ -47,6 +47,12 @@ pub struct Life<S: Subject> {
     pub open: Option<(Version, bool)>,
     pub ready: bool,
     pub waiting: BTreeMap<u64, Waiting>,
+    /// When each of its messages was sent first.
+    pub sent: BTreeMap<u64, u64>,
+    /// When it learned each message of the log.
+    pub learned: BTreeMap<u64, u64>,
+    /// The effects it was told to perform.
+    pub tried: BTreeSet<(EffectId, Hash)>,
     /// The log that answered the last question for its last sequence, and the answer.
     pub asked: Option<(Version, u64)>,
     /// What the disk did to this life.
@@ -142,6 +148,9 @@ impl<S: Subject> World<S> {
             open: None,
             ready: false,
             waiting: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            learned: BTreeMap::new(),
+            tried: BTreeSet::new(),
             asked: None,
             disk_failed: false,
         });

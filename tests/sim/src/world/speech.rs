@@ -1,8 +1,7 @@
 //! What a replica says, handed to the world one thing at a time; each is checked when it is said.
 
-use aip_kernel::{EffectId, EffectMode, Hash};
 use aip_ledger::Readiness;
-use aip_ledger::replica::{Input, Output};
+use aip_ledger::replica::Output;
 use rand::Rng as _;
 
 use super::clients::Waiting;
@@ -10,7 +9,7 @@ use super::{Event, LifeId, World};
 use crate::disk::Ending;
 use crate::invariants::{self, Check};
 use crate::log::Version;
-use crate::subject::{AnswerOf, CommandOf, EffectOf};
+use crate::subject::{AnswerOf, CommandOf};
 use crate::{Fault, Invariant, Sight, Subject, Violation};
 
 /// The log of the tail that a replica read in this step, and whether it has brought anything.
@@ -43,7 +42,13 @@ impl<S: Subject> World<S> {
             Output::Append { batch, bytes } => {
                 self.may_speak(node, open, "an append")?;
                 self.say(|_| format!("r{node} appends {batch}: {}", String::from_utf8_lossy(&bytes)));
+                if let Some(life) = self.nodes[node].life(id) {
+                    life.sent.entry(batch).or_insert(self.now);
+                }
                 self.append(node, id, batch, bytes);
+                if self.chance(self.plan.pause_append) {
+                    self.pause_long(node);
+                }
             }
             Output::Perform { id: effect_id, effect } => {
                 self.may_speak(node, open, "an effect")?;
@@ -54,6 +59,7 @@ impl<S: Subject> World<S> {
                 let Some(waiting) = self.waiting(node, id, token)? else { return Ok(()) };
                 if answer.is_ok() {
                     self.may_speak(node, open, "an answer")?;
+                    self.sees(node, open, waiting)?;
                 }
                 self.answered(node, waiting, answer)?;
             }
@@ -75,7 +81,7 @@ impl<S: Subject> World<S> {
         Ok(())
     }
 
-    fn position(&self, node: usize) -> u64 {
+    pub(super) fn position(&self, node: usize) -> u64 {
         self.nodes[node].life.as_ref().map_or(0, |life| life.position.seq)
     }
 
@@ -121,6 +127,16 @@ impl<S: Subject> World<S> {
         Ok(())
     }
 
+    /// An answer may rest on a record or on none.
+    fn sees(&self, node: usize, open: Open, waiting: Waiting) -> Check {
+        match waiting {
+            Waiting::Command { floor, version, .. } if open.is_none_or(|(now, _)| now == version) => {
+                invariants::answer_sees(self.position(node), floor)
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn acknowledged(
         &mut self,
         node: usize,
@@ -135,60 +151,6 @@ impl<S: Subject> World<S> {
             self.clients.acknowledged.push(evidence);
         }
         Ok(())
-    }
-
-    /// Hands an effect to the performer, who starts it now, late, or not now.
-    fn perform(&mut self, node: usize, life: LifeId, id: EffectId, effect: EffectOf<S>) -> Check {
-        let position = self.position(node);
-        let oracle = &self.oracles[self.nodes[node].version];
-        let fate = invariants::effect_committed(oracle, &id, &effect, position)?;
-        let (record, mode) = (fate.record, fate.mode);
-        let foreign = self.nodes[node].life.as_ref().is_some_and(|life| life.me != fate.writer);
-        if let Some(life) = &self.nodes[node].life {
-            // Whoever is asked counts, whether or not the performer starts: it may not be another process's.
-            let starts = self.started.get(&(id.clone(), record)).copied().unwrap_or(0);
-            invariants::started_once(&id, fate, &life.me, starts)?;
-        }
-        self.say(|_| format!("r{node} performs {id}: {effect:?}"));
-        if foreign {
-            self.sight(Sight::EffectAdopted);
-        }
-        if self.chance(self.plan.not_now) {
-            self.fault(Fault::PerformerNotNow);
-            let input = Input::Performed { id, outcome: None };
-            self.after(1, 500, Event::Deliver { node, life, input });
-            return Ok(());
-        }
-        *self.started.entry((id.clone(), record)).or_default() += 1;
-        if mode == EffectMode::Once {
-            self.sight(Sight::OnceStarted);
-        }
-        let outcome = self.subject.outcome(&id, &effect);
-        if self.chance(self.plan.slow) {
-            self.fault(Fault::PerformerSlow);
-            self.after(1_000, 16_000, Event::Worked { node, life, id, record, outcome });
-        } else {
-            self.after(0, 50, Event::Worked { node, life, id, record, outcome });
-        }
-        Ok(())
-    }
-
-    /// The performer is through, if its process has lived so long. If not, it may have been through before that.
-    pub(super) fn worked(
-        &mut self,
-        node: usize,
-        life: LifeId,
-        id: EffectId,
-        record: Hash,
-        outcome: CommandOf<S>,
-    ) {
-        if self.nodes[node].life(life).is_none() {
-            self.fault(Fault::PerformerDied);
-            return;
-        }
-        *self.performed.entry((id.clone(), record)).or_default() += 1;
-        self.sight(Sight::EffectPerformed);
-        self.push(node, None, Input::Performed { id, outcome: Some(outcome) });
     }
 
     fn store_unreadable(&mut self, node: usize, error: &str) -> Check {

@@ -90,6 +90,7 @@ impl<S: Subject> World<S> {
         moved: bool,
         out: Vec<Output<S::M>>,
     ) -> Check {
+        let at = self.now;
         let open = self.nodes[node].life.as_ref().and_then(|life| life.open);
         if moved {
             let Some(life) = self.nodes[node].life(id) else { return Ok(()) };
@@ -109,6 +110,9 @@ impl<S: Subject> World<S> {
             self.nodes[node].hard = position.seq;
         }
         if position != before {
+            if let Some(life) = self.nodes[node].life(id) {
+                life.learned.extend((before.seq + 1..=position.seq).map(|seq| (seq, at)));
+            }
             let version = open.map_or(self.nodes[node].version, |(version, _)| version);
             for position in [&before, &position] {
                 invariants::may_speak(Some(self.log.stream(version)), position, "a message is applied")?;
