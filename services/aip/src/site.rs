@@ -92,7 +92,9 @@ impl Site {
             User::admin(),
             worker("sandbox", &aip_sandbox::SERVICES)?,
             worker("python", &["python"])?,
-            User::client("dev").map_err(|error| because("a client's name", &error))?,
+            User::client("dev")
+                .map(User::hearing_streams)
+                .map_err(|error| because("a client's name", &error))?,
         ])
     }
 

@@ -17,7 +17,7 @@ use aip_wire::{Ack, AckStatus, Action, ActionId, ActionMode, ActionResult, Refus
 use crate::catalog::{Offer, Place};
 use crate::errors;
 use crate::gateway::Gateway;
-use crate::machine::action::Pinned;
+use crate::machine::action::{Pinned, is_queued};
 use crate::machine::manifest::{self, Row};
 use crate::machine::{
     ActionState, Admit, Answer, Collision, Command, GatewayMachine, ReplayClaim, Reservation, State, keys,
@@ -54,13 +54,16 @@ impl Gateway {
         let sender = authentic.caller().clone();
         let (admitted, answer, waiter) = self.reserve(authentic, now).await?;
         let until = admitted.context().deadline_ms.saturating_add(RESULT_GRACE_MS);
-        let waits = admitted.action().mode != Some(ActionMode::Async);
+        let mode = admitted.action().mode;
+        let waits = !is_queued(mode);
+        let queued =
+            if mode == Some(ActionMode::Streaming) { AckStatus::Streaming } else { AckStatus::Queued };
         match answer {
             Answer::Admitted => {
                 count("admitted");
                 if !waits {
                     let id = admitted.action().id.clone();
-                    return Ok(Told::Acknowledged(acknowledged(id, AckStatus::Queued)));
+                    return Ok(Told::Acknowledged(acknowledged(id, queued)));
                 }
                 let result = Box::new(self.end_of(waiter, until).await?);
                 Ok(Told::Ended { result, cached: false })
@@ -81,7 +84,7 @@ impl Gateway {
                     return Err(Stop::noted(Refusal::of(codes::IDEMPOTENCY_CONFLICT)));
                 }
                 if !waits {
-                    let status = if before.is_terminal() { AckStatus::Cached } else { AckStatus::Queued };
+                    let status = if before.is_terminal() { AckStatus::Cached } else { queued };
                     return Ok(Told::Acknowledged(acknowledged(first, status)));
                 }
                 let waiter = Waiter::new(self.ledger(), &first);
@@ -260,6 +263,7 @@ fn command(
             mutation: offer.contract.mutates(),
             dispatch: if repeatable { EffectMode::Repeatable } else { EffectMode::Once },
             cancel: offer.contract.execution.supports_cancel,
+            streams: offer.contract.execution.supports_streaming && is_queued(action.mode),
         },
         reservations,
         replay: admitted

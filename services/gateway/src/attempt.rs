@@ -8,6 +8,7 @@ use aip_wire::trusted::PrincipalRef;
 use aip_wire::{
     Ack, AckStatus, Envelope, Heartbeat, HeartbeatAck, MessageBody, MessageType, Refusal, Timestamp, codes,
 };
+use serde_json::Value;
 
 use crate::answer;
 use crate::catalog::{Offer, Place};
@@ -21,7 +22,8 @@ use crate::road::Stop;
 /// # Errors
 /// The extension is no report.
 pub fn of(envelope: &Envelope) -> Result<Option<Said>, Refusal> {
-    if !matches!(envelope.message_type, MessageType::Heartbeat | MessageType::ActionResult) {
+    let spoken = [MessageType::Heartbeat, MessageType::StreamChunk, MessageType::ActionResult];
+    if !spoken.contains(&envelope.message_type) {
         return Ok(None);
     }
     Said::read(envelope.extensions.as_ref())
@@ -31,8 +33,18 @@ pub fn of(envelope: &Envelope) -> Result<Option<Said>, Refusal> {
 // === impl Gateway ===
 
 impl Gateway {
-    /// Takes a worker's report.
-    pub(crate) async fn report(&self, authentic: &Authentic, said: Said) -> Result<MessageBody, Stop> {
+    /// Takes a worker's report. The answer comes with extensions when there is more to say.
+    pub(crate) async fn report(
+        &self,
+        authentic: &Authentic,
+        said: Said,
+    ) -> Result<(MessageBody, Option<Value>), Stop> {
+        if let (Phase::Streamed, MessageBody::StreamChunk(chunk)) = (said.phase, &authentic.envelope().body) {
+            if chunk.action_id != said.action_id {
+                return Err(disagree("the report does not fit the message").into());
+            }
+            return Ok((self.chunk(authentic, &said, chunk).await?.into(), None));
+        }
         let provider = PrincipalRef::of(authentic.caller().principal());
         let state = self.reported(&provider, &said).await?;
         let envelope = authentic.envelope();
@@ -57,6 +69,7 @@ impl Gateway {
             }
             _ => return Err(disagree("the report does not fit the message").into()),
         };
+        let begun = (said.phase == Phase::Started).then_some(said.attempt);
         let report = Report {
             provider,
             action: said.action_id,
@@ -70,13 +83,20 @@ impl Gateway {
         };
         match self.decide(Command::Report(Box::new(report))).await.map_err(Stop::noted)? {
             Answer::Refused(refusal) => Err(Stop::noted(Refusal::of(errors::of_refusal(refusal)))),
-            _ => Ok(answer),
+            _ => {
+                let stream = self.taken_over(&state, begun.unwrap_or(0)).await.map_err(Stop::noted)?;
+                Ok((answer, stream))
+            }
         }
     }
 
     /// The action that is reported on. A replica that is behind the log must not tell a worker that its attempt does
     /// not count, so what does not fit is looked at again behind a barrier.
-    async fn reported(&self, provider: &PrincipalRef, said: &Said) -> Result<ActionState, Refusal> {
+    pub(crate) async fn reported(
+        &self,
+        provider: &PrincipalRef,
+        said: &Said,
+    ) -> Result<ActionState, Refusal> {
         if said.worker.is_empty() || said.worker.len() > aip_names::limits::ID_BYTES_MAX {
             return Err(disagree("names no worker"));
         }
@@ -99,7 +119,7 @@ impl Gateway {
         own.ok_or_else(|| Refusal::of(codes::ACTION_NOT_FOUND))
     }
 
-    async fn offer_for(&self, state: &ActionState) -> Result<std::sync::Arc<Offer>, Refusal> {
+    pub(crate) async fn offer_for(&self, state: &ActionState) -> Result<std::sync::Arc<Offer>, Refusal> {
         let place = Place {
             provider: &state.pinned.provider.id,
             registration_n: state.pinned.registration_n,

@@ -12,6 +12,8 @@ use aip_kernel::Millis;
 use aip_names::limits::{CURSOR_BYTES_MAX, CURSOR_TTL_MS};
 use aip_wire::{Refusal, codes};
 
+use crate::chunks::reading::Reached;
+
 const PURPOSE: &str = "aip-gateway cursor v1";
 
 /// Members of a request that may differ between its pages.
@@ -30,6 +32,9 @@ pub struct Mark {
     pub at: String,
     /// How many events of that row were told.
     pub told: u8,
+    /// The last chunk that was told, where chunks are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<Reached>,
 }
 
 /// A query with its reader: what a cursor is bound to.
@@ -64,7 +69,7 @@ impl Question {
 
 impl Mark {
     pub fn new(at: impl Into<String>, told: u8) -> Mark {
-        Mark { at: at.into(), told }
+        Mark { at: at.into(), told, chunk: None }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Performs the machine's effects: sends an action to its worker and says what came back (20.4), puts one into a queue,
-//! tells workers of a cancellation. It decides nothing:
+//! tells workers of a cancellation, ends a stream. It decides nothing:
 //! whether there may be another attempt is the machine's to say.
 
 use std::sync::{Arc, OnceLock};
@@ -21,10 +21,14 @@ use aip_wire::{
 
 use crate::answer;
 use crate::catalog::{Catalog, Offer, Place};
+use crate::chunks::Chunks;
 use crate::clock;
 use crate::machine::action::{Accepted, ActionEvent, ActionState, Pinned};
 use crate::machine::{Command, Effect, Event, GatewayMachine, Lost, NotDone, Outcome, Settle, State};
+use crate::native::Native;
 use crate::queues::{Queues, Worker};
+
+mod close;
 
 /// Sends actions to workers.
 pub struct Dispatcher(Arc<Inner>);
@@ -35,6 +39,8 @@ struct Inner {
     principal: Principal,
     catalog: Arc<Catalog>,
     queues: Arc<Queues>,
+    chunks: Arc<Chunks>,
+    native: Arc<Native>,
     /// Set once the ledger is open: it opens with this performer.
     ledger: OnceLock<Ledger<GatewayMachine>>,
     room: Semaphore,
@@ -57,9 +63,12 @@ impl Dispatcher {
         principal: Principal,
         catalog: Arc<Catalog>,
         queues: Arc<Queues>,
+        chunks: Arc<Chunks>,
+        native: Arc<Native>,
     ) -> Dispatcher {
         let (room, ledger) = (Semaphore::new(DISPATCH_RUNNING_MAX), OnceLock::new());
-        Dispatcher(Arc::new(Inner { bus, trust_domain, principal, catalog, queues, ledger, room }))
+        let inner = Inner { bus, trust_domain, principal, catalog, queues, chunks, native, ledger, room };
+        Dispatcher(Arc::new(inner))
     }
 
     /// Effects that come before this wait.
@@ -79,6 +88,7 @@ impl Performer<GatewayMachine> for Dispatcher {
                     inner.enqueue(&id, attempt).await;
                     return None;
                 }
+                Effect::CloseStream => return inner.close_stream(&id).await,
                 Effect::TellCancel => {
                     inner.tell_cancel(&id).await;
                     return None;

@@ -19,6 +19,7 @@ pub fn of_refusal(refusal: machine::Refusal) -> &'static Code {
         machine::Refusal::DeadlinePassed => codes::ACTION_DEADLINE,
         machine::Refusal::NoSuchAction => codes::ACTION_NOT_FOUND,
         machine::Refusal::Superseded => codes::ACTION_SUPERSEDED,
+        machine::Refusal::CorrelationInUse => codes::STREAM_CORRELATION,
         machine::Refusal::TooManyRegistrations => codes::LIMIT_REGISTRATIONS,
     }
 }

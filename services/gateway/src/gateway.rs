@@ -16,6 +16,7 @@ use aip_wire::validate::{self, Checked};
 use aip_wire::{AIP_VERSION, ActionId, MessageBody, MessageId, MessageType, Refusal, Timestamp, codes, read};
 
 use crate::catalog::Catalog;
+use crate::chunks::Chunks;
 use crate::clock;
 use crate::cursor::Cursors;
 use crate::dispatch::Dispatcher;
@@ -23,6 +24,7 @@ use crate::edge::Front;
 use crate::errors;
 use crate::front::{Inbound, Live, Outbound};
 use crate::machine::{Answer, Command, GatewayMachine};
+use crate::native::Native;
 use crate::queues::Queues;
 use crate::reply::Voice;
 
@@ -38,7 +40,9 @@ struct Inner {
     authenticator: Arc<Authenticator>,
     catalog: Arc<Catalog>,
     queues: Arc<Queues>,
-    voice: Voice,
+    chunks: Arc<Chunks>,
+    native: Arc<Native>,
+    voice: Arc<Voice>,
     cursors: Cursors,
 }
 
@@ -76,20 +80,25 @@ impl Gateway {
             return Err(GatewayError::TrustDomain { directory, gateway: trust_domain.to_string() });
         }
         let cursors = Cursors::new(&key);
-        let voice = Voice::new(trust_domain.as_str(), key)?;
+        let voice = Arc::new(Voice::new(trust_domain.as_str(), key)?);
         let catalog = Arc::new(Catalog::default());
         let queues = Arc::new(Queues::new(bus.clone(), trust_domain.clone(), config.stream_replicas));
+        let chunks = Arc::new(Chunks::new(bus.clone(), trust_domain.clone(), config.stream_replicas));
+        let native = Arc::new(Native::new(bus.clone(), trust_domain.clone(), Arc::clone(&voice)));
         let dispatcher = Arc::new(Dispatcher::new(
             bus.clone(),
             trust_domain.clone(),
             voice.principal().clone(),
             Arc::clone(&catalog),
             Arc::clone(&queues),
+            Arc::clone(&chunks),
+            Arc::clone(&native),
         ));
         let performer: Arc<dyn aip_ledger::Performer<GatewayMachine>> = Arc::clone(&dispatcher) as _;
         let ledger = Ledger::open(GatewayMachine, bus.clone(), performer, &config)?;
         dispatcher.reads(ledger.clone());
-        Ok(Gateway { inner: Arc::new(Inner { ledger, bus, authenticator, catalog, queues, voice, cursors }) })
+        let inner = Inner { ledger, bus, authenticator, catalog, queues, chunks, native, voice, cursors };
+        Ok(Gateway { inner: Arc::new(inner) })
     }
 
     /// Any envelope. An action is answered when it has ended.
@@ -168,6 +177,14 @@ impl Gateway {
 
     pub(crate) fn queues(&self) -> &Queues {
         &self.inner.queues
+    }
+
+    pub(crate) fn chunks(&self) -> &Arc<Chunks> {
+        &self.inner.chunks
+    }
+
+    pub(crate) fn native(&self) -> &Native {
+        &self.inner.native
     }
 
     pub(crate) fn voice(&self) -> &Voice {

@@ -3,13 +3,14 @@
 //! The road of a message, in the order of the files: a door in [`edge`] hands it to [`gateway`]; `road`
 //! authenticates it and sends it its way; `admit` takes an action through admission into [`machine`], the pure state that all replicas agree
 //! on; `dispatch` sends it to its worker and `answer` reads what comes back; `wait` wakes whoever waits; `reply` speaks.
-//! `register` is the road of a worker's manifest, `query` and `discover` are reads, `live` is what goes on being told.
+//! `attempt` and `stream` are the road of what workers say, `chunks` what they streamed, `register` is the road of a worker's manifest, `query` and `discover` are reads, `live` is what goes on being told.
 
 mod admit;
 mod answer;
 mod attempt;
 mod cancel;
 mod catalog;
+mod chunks;
 mod clock;
 pub mod config;
 mod cursor;
@@ -21,6 +22,7 @@ pub mod front;
 pub mod gateway;
 mod live;
 pub mod machine;
+mod native;
 mod query;
 mod queues;
 mod redact;
@@ -29,6 +31,7 @@ mod reply;
 mod road;
 pub mod run;
 mod served;
+mod stream;
 mod wait;
 
 pub use gateway::{Gateway, GatewayError, Parts};

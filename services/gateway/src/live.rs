@@ -15,11 +15,12 @@ use aip_kernel::Millis;
 use aip_ledger::{LedgerError, Readiness, Watch};
 use aip_names::limits::{PAGE_ROWS_DEFAULT, STREAM_AUTHORITY_MS, STREAM_FRAMES_MAX, STREAM_STALL_MS};
 use aip_wire::{
-    ActionEvents, ActionEventsRequest, CorrelationId, ErrorBody, EventStream, EventStreamRequest,
+    ActionEvents, ActionEventsRequest, CorrelationId, ErrorBody, Event, EventStream, EventStreamRequest,
     MessageBody, ProtocolError, Refusal, codes,
 };
 
 use crate::admit::result_of;
+use crate::chunks::reading::Reading;
 use crate::clock;
 use crate::cursor::{Mark, Question};
 use crate::front::{Frame, Live, Outbound};
@@ -27,6 +28,8 @@ use crate::gateway::Gateway;
 use crate::machine::{ActionState, GatewayMachine, keys};
 use crate::query::events::{self, Told};
 use crate::query::readable;
+
+mod chunks;
 
 /// Event names of 20.2.
 const MESSAGE: &str = "message";
@@ -51,6 +54,9 @@ struct Follower {
     followed: Followed,
     question: Question,
     mark: Mark,
+    /// Of an action that streams, when chunks are asked for.
+    reading: Option<Reading>,
+    correlation: Option<CorrelationId>,
     wake: Wake,
     frames: mpsc::Sender<Frame>,
 }
@@ -117,6 +123,7 @@ impl Gateway {
         let mut wake = wake(None);
         let caller = self.authenticator().caller(bearer.as_ref(), now).await?;
         let reader = self.reader(&caller, now);
+        let mut action = None;
         let (followed, question, mark) = match body {
             MessageBody::ActionEventsRequest(mut request) => {
                 request.cursor = last.or(request.cursor);
@@ -126,7 +133,8 @@ impl Gateway {
                 // no older than the question, and hidden is as absent
                 let seen =
                     self.fresh(move |view| events::of_action(view, &who, &asked, Mark::default(), 1)).await?;
-                seen.ok_or_else(|| Refusal::of(codes::ACTION_NOT_FOUND))?;
+                let (state, _) = seen.ok_or_else(|| Refusal::of(codes::ACTION_NOT_FOUND))?;
+                action = Some(state);
                 (Followed::Action(*request), question, mark)
             }
             MessageBody::EventStreamRequest(mut request) => {
@@ -143,7 +151,23 @@ impl Gateway {
         let (sender, frames) = mpsc::channel(STREAM_FRAMES_MAX);
         let (cutter, cut) = oneshot::channel();
         let gateway = self.clone();
-        let follower = Follower { gateway, bearer, reader, followed, question, mark, wake, frames: sender };
+        let streams = matches!(&followed, Followed::Action(request) if request.include_chunks);
+        let reading = action.as_ref().filter(|state| streams && state.pinned.streams).map(|state| {
+            Reading::new(self.chunks().clone(), state.id.clone(), mark.chunk.unwrap_or_default())
+        });
+        let correlation = action.and_then(|state| state.correlation_id);
+        let follower = Follower {
+            gateway,
+            bearer,
+            reader,
+            followed,
+            question,
+            mark,
+            reading,
+            correlation,
+            wake,
+            frames: sender,
+        };
         tokio::spawn(follower.run(cutter));
         Ok(Some(Live { frames, cut }))
     }
@@ -195,26 +219,52 @@ impl Follower {
         // what was there and is not visible any more: the reader's authority has changed
         let (state, told) = found.ok_or_else(|| Stop::Refused(Refusal::of(codes::ACTION_NOT_FOUND)))?;
         let ends = state.is_terminal() && !told.more;
-        let count = told.events.len();
-        let Told { events, mark, more } = told;
-        for (index, (event, mark)) in events.into_iter().enumerate() {
-            let id = self.id(mark.clone())?;
-            let body = ActionEvents {
-                action_id: state.id.clone(),
-                events: vec![event],
-                chunks: Vec::new(),
-                cursor: Some(id.clone()),
-                terminal: ends && index + 1 == count,
-            };
-            self.tell(Some(id), MESSAGE, state.correlation_id.clone(), body.into()).await?;
-            self.mark = mark;
+        let Told { mut events, mark, more, .. } = told;
+        // the end is told behind the last chunk
+        let end = if ends { events.pop() } else { None };
+        for event in events {
+            self.tell_event(&state, event, false).await?;
         }
-        self.mark = mark;
         if ends {
+            if self.reading.is_some() {
+                let Some(last) = state.stream.last else { return Ok(Round::Dry) };
+                if !self.tell_chunks(&state, last).await? {
+                    return Ok(Round::More);
+                }
+            }
+            if let Some(event) = end {
+                self.tell_event(&state, event, true).await?;
+            }
             self.tell_result(&state).await?;
             return Err(Stop::Ended);
         }
+        self.passed(mark);
         Ok(if more { Round::More } else { Round::Dry })
+    }
+
+    async fn tell_event(
+        &mut self,
+        state: &ActionState,
+        (event, mark): (Event, Mark),
+        terminal: bool,
+    ) -> Result<(), Stop> {
+        let mark = Mark { chunk: self.mark.chunk, ..mark };
+        let id = self.id(mark.clone())?;
+        let body = ActionEvents {
+            action_id: state.id.clone(),
+            events: vec![event],
+            chunks: Vec::new(),
+            cursor: Some(id.clone()),
+            terminal,
+        };
+        self.tell(Some(id), MESSAGE, state.correlation_id.clone(), body.into()).await?;
+        self.mark = mark;
+        Ok(())
+    }
+
+    /// Everything up to there was looked at.
+    fn passed(&mut self, mark: Mark) {
+        self.mark = Mark { chunk: self.mark.chunk, ..mark };
     }
 
     /// The last frame of an action, whose id says that nothing stands behind it.
@@ -231,7 +281,7 @@ impl Follower {
             .gateway
             .glance(move |view| events::feed(view, &who, &request.kinds, mark, PAGE_ROWS_DEFAULT))
             .await;
-        let Some(Told { events, mark, more }) = dry(told)? else { return Ok(Round::Dry) };
+        let Some(Told { events, mark, more, .. }) = dry(told)? else { return Ok(Round::Dry) };
         for (event, mark) in events {
             let id = self.id(mark.clone())?;
             let correlation_id = event.correlation_id.clone();
@@ -290,9 +340,16 @@ impl Follower {
                     (None, commits) => commits.changed().await.is_ok(),
                 }
             };
+            let chunk = async {
+                match &mut self.reading {
+                    Some(reading) => reading.next().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 () = self.frames.closed() => return Err(Stop::Left),
                 woken = action => return if woken { Ok(()) } else { Err(stopping()) },
+                found = chunk => self.found_chunk(found).await?,
                 changed = self.wake.readiness.changed() => {
                     return if changed.is_ok() { Ok(()) } else { Err(stopping()) };
                 }

@@ -23,6 +23,7 @@ pub mod report;
 pub mod settle;
 pub mod shelf;
 pub mod stamp;
+pub mod stream;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,7 @@ pub use note::{MessageEvent, MessageState, Note, Refused, ReplayClaim};
 pub use register::RegisterManifest;
 pub use report::{Report, Says};
 pub use settle::{Lost, NotDone, Outcome, Settle};
+pub use stream::Stream;
 
 #[cfg(test)]
 mod tests;
@@ -59,6 +61,10 @@ pub enum Command {
     Redispatch { action: String },
     /// Take what a worker says of an asynchronous attempt.
     Report(Box<Report>),
+    /// Take note that an attempt streams.
+    Stream(Box<Stream>),
+    /// Record how far the stream of an ended action reaches.
+    CloseStream { action: String, last: u64 },
     /// The worker of an attempt was not heard of in time.
     LeaseExpired { action: String },
     /// The queue gave the attempt's message up.
@@ -110,6 +116,8 @@ pub enum Refusal {
     NoSuchAction,
     /// Another attempt counts, or none any more.
     Superseded,
+    /// Another action that runs streams under the correlation id.
+    CorrelationInUse,
     /// The worker has too many registrations beside each other.
     TooManyRegistrations,
 }
@@ -140,6 +148,9 @@ pub enum Effect {
     Enqueue { attempt: u32 },
     /// Tell all replicas of the worker that the action is to be cancelled. It is done when the action has ended.
     TellCancel,
+    /// End the stream of an action that has ended, and tell its native readers the result. It is done when it is recorded
+    /// how far the stream reaches.
+    CloseStream,
 }
 
 // === impl GatewayMachine ===
@@ -165,6 +176,8 @@ impl Machine for GatewayMachine {
             Command::Expire { action } => expire::decide(view, action, facts),
             Command::Redispatch { action } => redispatch::decide(view, action, facts),
             Command::Report(report) => report::decide(view, report, facts),
+            Command::Stream(stream) => stream::begin(view, stream),
+            Command::CloseStream { action, last } => stream::close(view, action, *last),
             Command::LeaseExpired { action } => lease::decide(view, action, facts),
             Command::GiveUp { action, attempt } => give_up::decide(view, action, *attempt),
             Command::Cancel(cancel) => cancel::decide(view, cancel, facts),
@@ -210,7 +223,7 @@ impl Machine for GatewayMachine {
 
     fn rest_ms(&self, effect: &Effect) -> Option<Millis> {
         match effect {
-            Effect::Dispatch { .. } => None,
+            Effect::Dispatch { .. } | Effect::CloseStream => None,
             Effect::Enqueue { .. } => Some(limits::ENQUEUE_AGAIN_MS),
             Effect::TellCancel => Some(limits::CANCEL_AGAIN_MS),
         }
@@ -221,7 +234,7 @@ impl Machine for GatewayMachine {
         let attempt = match *effect {
             Effect::Dispatch { attempt } => attempt,
             // repeatable: nobody owns them
-            Effect::Enqueue { .. } | Effect::TellCancel => {
+            Effect::Enqueue { .. } | Effect::TellCancel | Effect::CloseStream => {
                 return Command::Expire { action: id.entity.id.clone() };
             }
         };

@@ -21,6 +21,7 @@ use crate::machine::{ActionState, GatewayMachine, State, keys, receipts, stamp};
 use crate::wait::Waiter;
 
 mod audit;
+mod chunks;
 pub(crate) mod events;
 mod list;
 mod page;
@@ -100,9 +101,6 @@ impl Gateway {
         request: &ActionStatusRequest,
         now: Millis,
     ) -> Result<ActionStatus, Refusal> {
-        if request.include_chunks {
-            return Err(Refusal::of(codes::UNSUPPORTED_STREAMING));
-        }
         let wait = request.wait_ms.unwrap_or(0);
         let tenant = request.tenant_id.as_deref();
         let state = self.visible(reader, &request.action_id, tenant, now.saturating_add(wait)).await?;
@@ -112,7 +110,11 @@ impl Gateway {
             }
             _ => None,
         };
-        Ok(status(&state, request.include_result, receipts))
+        let mut shown = status(&state, request.include_result, receipts);
+        if request.include_chunks {
+            shown.chunks = self.first_chunks(&state).await?;
+        }
+        Ok(shown)
     }
 
     async fn action_result(
@@ -227,6 +229,14 @@ fn status(state: &ActionState, with_result: bool, receipt_chain: Option<ReceiptC
     let at = |ms: Millis| Timestamp::from_ms(ms);
     let result = result_of(state);
     let path = format!("/aip/v1/actions/{}", state.id);
+    let mut links = BTreeMap::from([
+        ("self".to_owned(), path.clone()),
+        ("result".to_owned(), format!("{path}/result")),
+        ("events".to_owned(), format!("{path}/events")),
+    ]);
+    if state.pinned.streams {
+        links.insert("chunks".to_owned(), format!("{path}/chunks"));
+    }
     ActionStatus {
         action_id: state.id.clone(),
         capability_id: Some(state.capability_id.clone()),
@@ -250,10 +260,6 @@ fn status(state: &ActionState, with_result: bool, receipt_chain: Option<ReceiptC
         result: if with_result { result } else { None },
         receipt_chain,
         chunks: Vec::new(),
-        links: BTreeMap::from([
-            ("self".to_owned(), path.clone()),
-            ("result".to_owned(), format!("{path}/result")),
-            ("events".to_owned(), format!("{path}/events")),
-        ]),
+        links,
     }
 }

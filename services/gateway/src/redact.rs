@@ -31,6 +31,11 @@ pub fn error(error: ProtocolError, offer: &Offer) -> ProtocolError {
     }
 }
 
+/// What else a worker says of a failure, as it is kept.
+pub fn details(details: Value, offer: &Offer) -> Value {
+    place(details, offer)
+}
+
 fn place(value: Value, offer: &Offer) -> Value {
     let Value::Object(members) = value else { return masked(&value, offer) };
     let (facts, rest): (Map<String, Value>, Map<String, Value>) =

@@ -104,10 +104,12 @@ impl Gateway {
 }
 
 impl Gateway {
-    /// A capability that may be called asynchronously is visible only when its work can be queued.
+    /// A capability that may be called asynchronously, or streams, is visible only when its work can be queued.
     async fn queue_for(&self, manifest: &Manifest, worker: &WorkerExtension) -> Result<(), Refusal> {
-        let queued =
-            |capability: &Capability| aip_admission::ContractView::of(capability).supports(ActionMode::Async);
+        let queued = |capability: &Capability| {
+            let contract = aip_admission::ContractView::of(capability);
+            contract.supports(ActionMode::Async) || contract.supports(ActionMode::Streaming)
+        };
         if !manifest.capabilities.iter().any(queued) {
             return Ok(());
         }
@@ -115,6 +117,12 @@ impl Gateway {
             tracing::warn!(%error, service = worker.service, "a worker's queue cannot be made");
             Refusal::new(codes::SERVICE_NOT_READY, "", "the worker's queue cannot be made now")
         };
+        let streams = |capability: &Capability| {
+            aip_admission::ContractView::of(capability).supports(ActionMode::Streaming)
+        };
+        if manifest.capabilities.iter().any(streams) {
+            self.chunks().ensure().await?;
+        }
         let place = Worker::new(&worker.service, &worker.version).map_err(|error| unavailable(&error))?;
         self.queues().ensure(&place, self.ledger()).await.map_err(|error| unavailable(&error))
     }

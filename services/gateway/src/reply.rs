@@ -2,7 +2,7 @@
 //! when the request was (22.2). Nothing is decided here.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use aip_admission::{Authentic, ReplayClaim};
 use aip_crypto::{SigningKey, sign_envelope};
@@ -84,7 +84,7 @@ impl Voice {
         reader: &Principal,
         correlation_id: Option<CorrelationId>,
         body: MessageBody,
-    ) -> serde_json::Value {
+    ) -> Value {
         let mut envelope = Envelope::new(body, Timestamp::now())
             .with_from(self.principal.clone())
             .with_to(Principal::new(reader.id.clone(), reader.kind));
@@ -92,16 +92,38 @@ impl Voice {
         self.outbound(envelope, false, 200, None).envelope
     }
 
+    /// Says something to native readers, under an id that a second saying has too.
+    pub fn publish(
+        &self,
+        reader: &PrincipalRef,
+        correlation_id: CorrelationId,
+        message_id: MessageId,
+        body: MessageBody,
+    ) -> Value {
+        let mut envelope = Envelope::new(body, Timestamp::now())
+            .with_from(self.principal.clone())
+            .with_to(Principal::new(reader.id.clone(), reader.kind));
+        envelope.message_id = message_id;
+        envelope.correlation_id = Some(correlation_id);
+        self.outbound(envelope, true, 200, None).envelope
+    }
+
     /// Answers a request.
     pub fn answer(&self, asked: &Asked, body: MessageBody) -> Outbound {
-        self.outbound(self.envelope(asked, body), asked.is_signed(), 200, None)
+        self.answer_with(asked, body, None)
+    }
+
+    /// Answers a request, with extensions beside the body.
+    pub fn answer_with(&self, asked: &Asked, body: MessageBody, extensions: Option<Value>) -> Outbound {
+        let mut envelope = self.envelope(asked, body);
+        envelope.extensions = extensions;
+        self.outbound(envelope, asked.is_signed(), 200, None)
     }
 
     /// Answers an action from the outcome of an earlier one.
     pub fn answer_cached(&self, asked: &Asked, action: &ActionId, body: MessageBody) -> Outbound {
-        let mut envelope = self.envelope(asked, body);
-        envelope.extensions = Some(json!({ACK_EXTENSION: {"action_id": action, "status": "cached"}}));
-        self.outbound(envelope, asked.is_signed(), 200, None)
+        let acknowledged = json!({ACK_EXTENSION: {"action_id": action, "status": "cached"}});
+        self.answer_with(asked, body, Some(acknowledged))
     }
 
     /// Refuses a request whose sender is proven.

@@ -77,8 +77,8 @@ impl Gateway {
     async fn respond(&self, asked: &Asked, authentic: Authentic, now: Millis) -> Result<Outbound, Stop> {
         let envelope = authentic.envelope();
         if let Some(report) = attempt::of(envelope)? {
-            let body = self.report(&authentic, report).await?;
-            return Ok(self.voice().answer(asked, body));
+            let (body, extensions) = self.report(&authentic, report).await?;
+            return Ok(self.voice().answer_with(asked, body, extensions));
         }
         if let Some(code) = served::refused_with(envelope.message_type) {
             return Err(Refusal::new(code, "/message_type", code.meaning).into());

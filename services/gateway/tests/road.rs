@@ -17,6 +17,8 @@ mod reads;
 mod restart;
 #[path = "road/signed.rs"]
 mod signed;
+#[path = "road/streams.rs"]
+mod streams;
 #[path = "road/workers.rs"]
 mod workers;
 #[path = "road/world.rs"]

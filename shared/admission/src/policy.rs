@@ -104,7 +104,7 @@ fn deadline_ms(
     now_ms: u64,
 ) -> Result<u64, Refusal> {
     let (usual_ms, most_ms) = match action.mode {
-        Some(ActionMode::Async) => (async_usual_ms, ACTION_ASYNC_TIMEOUT_MAX_MS),
+        Some(ActionMode::Async | ActionMode::Streaming) => (async_usual_ms, ACTION_ASYNC_TIMEOUT_MAX_MS),
         _ => (ACTION_TIMEOUT_DEFAULT_MS, ACTION_TIMEOUT_MAX_MS),
     };
     let asked = action.timeout_ms.unwrap_or_else(|| contract.timeout_ms.unwrap_or(usual_ms));

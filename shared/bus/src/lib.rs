@@ -4,6 +4,7 @@
 //! - [`Frame`] and [`Parcel`] read and write the TransportMessage of 20.4.
 //! - [`Bus::request`] asks, [`serve`] answers: bounded, drained on shutdown, listed by `nats micro`.
 //! - [`Bus::enqueue`] puts work into a worker's queue, [`Bus::taker`] takes it out.
+//! - [`Bus::append`] keeps a message in a log of many subjects, [`Bus::tail_of`] reads one of them.
 //! - [`Bus::ensure_stream`] makes a stream what the registry says, or refuses.
 //!
 //! It judges no message: an envelope passes through as the bytes that came. It spells no subject.
@@ -11,6 +12,7 @@
 mod bus;
 mod frame;
 mod link;
+mod log;
 mod queue;
 mod request;
 mod serve;
@@ -22,6 +24,7 @@ pub use async_nats::{HeaderMap, jetstream};
 pub use bus::Bus;
 pub use frame::{Frame, FrameError, Parcel};
 pub use link::{Link, Up};
+pub use log::{Kept, LogError, Tail};
 pub use queue::{Batch, Job, JobError, QueueError, Taker, Worked};
 pub use request::RequestError;
 pub use serve::{Answer, Handler, Incoming, Registration, Serving, serve};

@@ -34,7 +34,7 @@ const REPAIRABLE: [&str; 14] = [
 ];
 
 /// JetStream's number for a stream that does not exist.
-const STREAM_NOT_FOUND: u64 = 10_059;
+pub(crate) const STREAM_NOT_FOUND: u64 = 10_059;
 /// The server's default; we rely on no deduplication, and name it so that drift is seen.
 const DUPLICATE_WINDOW_NS: u64 = 120_000_000_000;
 
@@ -150,28 +150,22 @@ impl Bus {
 
 /// The declaration in the server's words, with every default written out.
 fn config(spec: &StreamSpec) -> Map<String, Value> {
-    let (retention, messages_max, duplicate_window, deny_delete) = match spec.retention {
-        Retention::Everything => ("limits", -1, DUPLICATE_WINDOW_NS, true),
-        Retention::Work { messages_max, copies_window_ms } => {
-            ("workqueue", messages_max, copies_window_ms.saturating_mul(1_000_000), false)
-        }
-    };
-    let config = json!({
+    let mut config = json!({
         "name": spec.name,
         "description": spec.description,
         "subjects": spec.subjects,
-        "retention": retention,
+        "retention": "limits",
         "storage": "file",
         "discard": "new",
         "num_replicas": spec.replicas,
         "max_age": 0,
         "max_bytes": -1,
-        "max_msgs": messages_max,
+        "max_msgs": -1,
         "max_msgs_per_subject": -1,
         "max_consumers": -1,
         "max_msg_size": spec.message_bytes_max,
-        "duplicate_window": duplicate_window,
-        "deny_delete": deny_delete,
+        "duplicate_window": DUPLICATE_WINDOW_NS,
+        "deny_delete": true,
         "deny_purge": false,
         "allow_direct": false,
         "allow_rollup_hdrs": false,
@@ -180,10 +174,28 @@ fn config(spec: &StreamSpec) -> Map<String, Value> {
             Persist::Async => "async",
         },
     });
-    match config {
-        Value::Object(config) => config,
-        _ => Map::new(),
+    let Some(members) = config.as_object_mut() else { return Map::new() };
+    let mut set = |name: &str, value: Value| members.insert(name.to_owned(), value);
+    match spec.retention {
+        Retention::Everything => {}
+        Retention::Work { messages_max, copies_window_ms } => {
+            set("retention", json!("workqueue"));
+            set("max_msgs", json!(messages_max));
+            set("duplicate_window", json!(nanoseconds(copies_window_ms)));
+            set("deny_delete", json!(false));
+        }
+        Retention::Recent { each_max, age_ms_max, bytes_max } => {
+            set("discard", json!("old"));
+            set("max_msgs_per_subject", json!(each_max));
+            set("max_age", json!(nanoseconds(age_ms_max)));
+            set("max_bytes", json!(bytes_max));
+        }
     }
+    std::mem::take(members)
+}
+
+fn nanoseconds(ms: u64) -> u64 {
+    ms.saturating_mul(1_000_000)
 }
 
 /// All settings in which `found` is not `wanted`. One that we do not set has to be absent or empty.

@@ -62,15 +62,18 @@ pub struct User {
     pub identity: Identity,
     /// Service tokens whose messages it may take; empty for all but workers.
     pub serves: Vec<Service>,
+    /// Whether a client may hear correlation streams. Whoever may, can hear all of the trust domain's by a wildcard:
+    /// subjects are no authorization, so this is given to programs that may know everybody's chunks.
+    pub hears_streams: bool,
 }
 
 impl User {
     pub fn gateway() -> Self {
-        Self { identity: Identity::Gateway, serves: Vec::new() }
+        Self::of(Identity::Gateway, Vec::new())
     }
 
     pub fn admin() -> Self {
-        Self { identity: Identity::Admin, serves: Vec::new() }
+        Self::of(Identity::Admin, Vec::new())
     }
 
     /// # Errors
@@ -83,13 +86,23 @@ impl User {
                 suffix: crate::GATEWAY,
             });
         }
-        Ok(Self { identity: Identity::Worker(Service::new(name)?), serves })
+        Ok(Self::of(Identity::Worker(Service::new(name)?), serves))
     }
 
     /// # Errors
     /// A malformed name.
     pub fn client(name: &str) -> Result<Self, NameError> {
-        Ok(Self { identity: Identity::Client(Service::new(name)?), serves: Vec::new() })
+        Ok(Self::of(Identity::Client(Service::new(name)?), Vec::new()))
+    }
+
+    /// The same, and it may hear correlation streams.
+    #[must_use]
+    pub fn hearing_streams(self) -> Self {
+        Self { hears_streams: true, ..self }
+    }
+
+    fn of(identity: Identity, serves: Vec<Service>) -> Self {
+        Self { identity, serves, hears_streams: false }
     }
 }
 

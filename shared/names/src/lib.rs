@@ -23,8 +23,9 @@ pub use identity::{Identity, User};
 pub use names::Names;
 pub use permissions::{Permissions, Responses, inbox_prefix, permissions};
 pub use streams::{
-    ConsumerSpec, Persist, Retention, StreamSpec, WorkConsumerSpec, ledger_stream, ledger_stream_name,
-    ledger_tail, queue_consumer, queue_consumer_name, queue_given_up, queue_stream, queue_stream_name,
+    ConsumerSpec, Persist, Retention, StreamSpec, WorkConsumerSpec, chunk_stream, chunk_stream_name,
+    chunk_tail, ledger_stream, ledger_stream_name, ledger_tail, queue_consumer, queue_consumer_name,
+    queue_given_up, queue_stream, queue_stream_name,
 };
 pub use subject::Subject;
 pub use token::{Atom, EventKind, MessageType, NameError, Service, TrustDomain, Version, fold};

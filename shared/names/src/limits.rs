@@ -152,6 +152,29 @@ pub const QUEUE_NAK_MS: u64 = 1_000;
 /// How long a queue may take to keep a message.
 pub const QUEUE_PUBLISH_TIMEOUT_MS: u64 = 2_000;
 
+// === chunk log ===
+
+/// Messages of one action: its chunks, the one that ends them, and a mark for each takeover and the end.
+pub const CHUNK_LOG_MESSAGES_EACH_MAX: i64 = ACTION_CHUNKS_MAX as i64 + 2 + ASYNC_ATTEMPTS_MAX as i64;
+/// How long chunks are kept: a week.
+pub const CHUNK_LOG_AGE_MS_MAX: u64 = 604_800_000;
+/// Bytes of all chunks that are kept; the oldest go first. The server sets so much of its disk aside.
+pub const CHUNK_LOG_BYTES_MAX: i64 = 1_073_741_824;
+/// One message of the log: a chunk and what stands beside it.
+pub const CHUNK_LOG_MESSAGE_BYTES_MAX: usize = CHUNK_BYTES_MAX + 8_192;
+/// Chunks that a reader of the log asks for at a time.
+pub const CHUNK_TAIL_BATCH: usize = 16;
+/// How long the log may take to keep a chunk.
+pub const CHUNK_APPEND_TIMEOUT_MS: u64 = 2_000;
+/// How long it may take to give one that it has.
+pub const CHUNK_READ_TIMEOUT_MS: u64 = 5_000;
+/// How often a chunk is judged anew because the log had moved on, or was lost.
+pub const CHUNK_TRIES_MAX: usize = 4;
+/// How long a reader rests before it asks a log again that could not be read.
+pub const CHUNK_RETRY_MS: u64 = 500;
+/// Actions whose place in the log one gateway remembers.
+pub const CHUNK_HEADS_MAX: usize = 16_384;
+
 // === admission ===
 
 /// The directory file: tens of thousands of principals.

@@ -5,7 +5,7 @@
 //! workers, and everybody hears only their own inbox.
 
 use crate::identity::{Identity, User};
-use crate::streams::{ledger_stream_name, queue_given_up, queue_stream_name};
+use crate::streams::{chunk_stream_name, ledger_stream_name, queue_given_up, queue_stream_name};
 use crate::subject::Subject;
 use crate::token::{MessageType, NameError, Service, TrustDomain, Version};
 use crate::{LEDGER_SHARDS, limits, queue_group};
@@ -55,10 +55,7 @@ pub fn permissions(td: &TrustDomain, user: &User, everyone: &[User]) -> Result<P
     let mut granted = match &user.identity {
         Identity::Gateway => gateway(td, everyone)?,
         Identity::Worker(_) => worker(td, &user.serves)?,
-        Identity::Client(_) => Permissions {
-            publish_allow: vec![Subject::all_messages(td, &Service::gateway(), Version::V1)],
-            ..Permissions::default()
-        },
+        Identity::Client(_) => client(td, user.hears_streams),
         Identity::Admin => admin(),
     };
     granted.subscribe_allow.push(format!("{}.>", inbox_prefix(&user.identity)));
@@ -71,6 +68,8 @@ fn gateway(td: &TrustDomain, everyone: &[User]) -> Result<Permissions, NameError
     let mut publish_allow =
         [&action, &cancel].map(|told| format!("aip.v1.{}.*.*.{}", td.token(), told.token())).to_vec();
     publish_allow.extend(ledger(td, &own));
+    publish_allow.extend(chunk_log(td, &own));
+    publish_allow.push(Subject::all_streams(td, &own, Version::V1));
     let mut subscribe_allow = vec![in_group(&Subject::all_messages(td, &own, Version::V1), &own)];
     let mut workers: Vec<&Service> = everyone.iter().flat_map(|user| &user.serves).collect();
     workers.sort();
@@ -81,6 +80,16 @@ fn gateway(td: &TrustDomain, everyone: &[User]) -> Result<Permissions, NameError
     }
     subscribe_allow.extend(discovery(&own));
     Ok(Permissions { publish_allow, subscribe_allow, responses: Some(ONE_REPLY) })
+}
+
+fn client(td: &TrustDomain, hears_streams: bool) -> Permissions {
+    let gateway = Service::gateway();
+    let streams = hears_streams.then(|| Subject::all_streams(td, &gateway, Version::V1));
+    Permissions {
+        publish_allow: vec![Subject::all_messages(td, &gateway, Version::V1)],
+        subscribe_allow: streams.into_iter().collect(),
+        responses: None,
+    }
 }
 
 fn worker(td: &TrustDomain, serves: &[Service]) -> Result<Permissions, NameError> {
@@ -132,6 +141,18 @@ fn ledger(td: &TrustDomain, service: &Service) -> Vec<String> {
             subjects.push(format!("$JS.API.CONSUMER.{verb}.{stream}.*"));
         }
     }
+    subjects
+}
+
+/// Writing and reading the chunk log, and nothing that takes from it.
+fn chunk_log(td: &TrustDomain, service: &Service) -> Vec<String> {
+    let stream = chunk_stream_name(td, service);
+    let mut subjects = vec![Subject::all_chunks(td, service)];
+    subjects.extend(
+        ["CREATE", "UPDATE", "INFO", "MSG.GET"].map(|verb| format!("$JS.API.STREAM.{verb}.{stream}")),
+    );
+    subjects.push(format!("$JS.API.CONSUMER.CREATE.{stream}.>"));
+    subjects.extend(["DELETE", "INFO", "MSG.NEXT"].map(|verb| format!("$JS.API.CONSUMER.{verb}.{stream}.*")));
     subjects
 }
 

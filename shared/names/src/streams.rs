@@ -22,9 +22,12 @@ pub enum Retention {
     /// Those that no worker has finished yet, up to a number. A copy of a message, by its id, is dropped for a while;
     /// that saves work and is not relied on.
     Work { messages_max: i64, copies_window_ms: u64 },
+    /// The newest: old ones go when they have been there for long, when they take too much room, or when their subject
+    /// has too many.
+    Recent { each_max: i64, age_ms_max: u64, bytes_max: i64 },
 }
 
-/// A stream. File storage and discard new are common to all, so they are not fields; neither age nor size is limited.
+/// A stream. File storage is common to all, so it is no field; discard follows from what is kept.
 ///
 /// `deny_purge` stays false: it cannot be taken back, and a ledger will be purged below its snapshots. Until
 /// then no identity is permitted to purge.
@@ -112,6 +115,39 @@ pub fn queue_stream(td: &TrustDomain, service: &Service, replicas: usize) -> Str
             copies_window_ms: limits::QUEUE_COPIES_WINDOW_MS,
         },
         message_bytes_max: limits::NATS_PAYLOAD_BYTES_MAX,
+    }
+}
+
+/// Name of the stream behind the chunks of a service's actions: `aip-<td>-<service>-chunks`.
+pub fn chunk_stream_name(td: &TrustDomain, service: &Service) -> String {
+    format!("aip-{}-{service}-chunks", td.token())
+}
+
+/// The chunk log of a service: what actions streamed, for readers to come. It is not the truth of anything, and a log that
+/// is lost is noticed by its readers, so a single server need not fsync it.
+pub fn chunk_stream(td: &TrustDomain, service: &Service, replicas: usize) -> StreamSpec {
+    StreamSpec {
+        name: chunk_stream_name(td, service),
+        description: format!("chunks of the actions of {service} in {td}"),
+        subjects: vec![Subject::all_chunks(td, service)],
+        replicas,
+        persist: if replicas == 1 { Persist::Async } else { Persist::Sync },
+        retention: Retention::Recent {
+            each_max: limits::CHUNK_LOG_MESSAGES_EACH_MAX,
+            age_ms_max: limits::CHUNK_LOG_AGE_MS_MAX,
+            bytes_max: limits::CHUNK_LOG_BYTES_MAX,
+        },
+        message_bytes_max: limits::CHUNK_LOG_MESSAGE_BYTES_MAX,
+    }
+}
+
+/// How the chunks of one action are read.
+pub fn chunk_tail() -> ConsumerSpec {
+    ConsumerSpec {
+        batch: limits::CHUNK_TAIL_BATCH,
+        expires_ms: limits::LEDGER_TAIL_EXPIRES_MS,
+        heartbeat_ms: limits::LEDGER_TAIL_HEARTBEAT_MS,
+        inactive_ms: limits::LEDGER_TAIL_INACTIVE_MS,
     }
 }
 

@@ -58,6 +58,26 @@ impl Subject {
         }
     }
 
+    /// Where native readers hear the chunks of the action with this correlation id (20.4).
+    pub fn stream(td: &TrustDomain, service: &Service, version: Version, correlation_id: Atom) -> Self {
+        Self::Stream { trust_domain: td.clone(), service: service.clone(), version, correlation_id }
+    }
+
+    /// The chunk log of one action of `service`.
+    pub fn chunks(td: &TrustDomain, service: &Service, action_id: Atom) -> Self {
+        Self::Chunks { trust_domain: td.clone(), service: service.clone(), action_id }
+    }
+
+    /// Pattern of the chunks of all actions of `service`.
+    pub fn all_chunks(td: &TrustDomain, service: &Service) -> String {
+        format!("aip.v1.{}.{service}-chunks.v1.*", td.token())
+    }
+
+    /// Pattern of all correlation streams of `service`.
+    pub fn all_streams(td: &TrustDomain, service: &Service, version: Version) -> String {
+        format!("aip.v1.{}.{service}.{version}.stream.*", td.token())
+    }
+
     /// Pattern of all durable work for `service`, whatever its version.
     pub fn all_queues(td: &TrustDomain, service: &Service) -> String {
         format!("aip.v1.{}.{service}-queue.*.*", td.token())

@@ -20,7 +20,7 @@ pub fn single() -> Result<String, NatsdError> {
         User::gateway(),
         User::admin(),
         User::worker("sandbox", &["sandbox-restaurant"])?,
-        User::client("app")?,
+        User::client("app")?.hearing_streams(),
     ];
     let config = Config {
         server_name: "aip".to_owned(),

@@ -34,7 +34,7 @@ impl TestNats {
             User::gateway(),
             User::admin(),
             User::worker("restaurant", &["sandbox-restaurant"]).expect("a worker"),
-            User::client("alice").expect("a client"),
+            User::client("alice").expect("a client").hearing_streams(),
             User::client("bob").expect("a client"),
         ];
         users.extend_from_slice(more);

@@ -125,11 +125,10 @@ codes! {
     UNSUPPORTED_MEMORY = "aip.unsupported.memory", Permanent, 501, once, Public, "this release does not take memory contexts";
     UNSUPPORTED_COMPLIANCE = "aip.unsupported.compliance", Permanent, 501, once, Public, "this release does not take compliance contexts";
     UNSUPPORTED_CONVERSATION = "aip.unsupported.conversation", Permanent, 501, once, Public, "this release does not take conversations";
-    UNSUPPORTED_STREAMING = "aip.unsupported.streaming", Permanent, 501, once, Public, "this release does not stream";
+    UNSUPPORTED_STREAMING = "aip.unsupported.streaming", Permanent, 501, once, Public, "an answer cannot follow what it is about: live streams are served over HTTP";
     UNSUPPORTED_ESCALATION = "aip.unsupported.escalation", Permanent, 501, once, Public, "this release does not handle escalations";
     UNSUPPORTED_RESOURCE = "aip.unsupported.resource", Permanent, 501, once, Public, "this release does not serve resources";
     UNSUPPORTED_ENCRYPTION = "aip.unsupported.encryption", Permanent, 501, once, Public, "this release does not take encrypted sessions";
-    UNSUPPORTED_EVENTS = "aip.unsupported.events", Permanent, 501, once, Public, "this release does not serve chunk reads";
     UNSUPPORTED_WEBSOCKET = "aip.unsupported.websocket", Permanent, 501, once, Public, "this release does not speak WebSocket";
 
     ACTION_INPUT = "aip.action.invalid_input", Permanent, 400, once, Internal, "the input does not fit the capability's input schema";

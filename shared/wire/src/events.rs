@@ -64,6 +64,7 @@ kinds! {
     ACTION_DISPATCHED = "aip.action.dispatched", Replayed, Internal, "the action was handed to a worker";
     ACTION_QUEUED = "aip.action.queued", Replayed, Internal, "the action waits in its worker's queue";
     ACTION_STARTED = "aip.action.started", Replayed, Internal, "a worker began the action";
+    ACTION_STREAMING = "aip.action.streaming", Replayed, Internal, "the action's worker sends chunks";
     ACTION_ATTEMPT_LOST = "aip.action.attempt_lost", Replayed, Internal, "an attempt came to nothing; another may follow";
     ACTION_CANCELLING = "aip.action.cancelling", Replayed, Internal, "somebody asked to cancel the action";
     ACTION_COMPLETED = "aip.action.completed", Replayed, Internal, "the action ended with a result that its contract admits";
@@ -75,6 +76,8 @@ kinds! {
     ACTION_LATE_ANSWER = "aip.action.late_answer", Recorded, Confidential, "a superseded worker answered, or one after the action had ended; nothing changed";
     ACTION_REFUSED = "aip.action.refused", Recorded, Confidential, "an authenticated action was refused before admission";
     ACTION_READ = "aip.action.read", Recorded, Internal, "somebody read an action's status or result";
+
+    STREAM_CHUNK = "aip.stream.chunk", Replayed, Public, "stands for the chunks of an action, which are no events: asked for as the only kind, they come alone";
 
     AUTH_REFUSED = "aip.auth.refused", Recorded, Confidential, "a request could not be authenticated";
     AUTH_REPLAYED = "aip.auth.replayed", Recorded, Confidential, "a signed message came a second time";

@@ -41,6 +41,15 @@ pub enum ActionEvent {
         until: Millis,
         grace: bool,
     },
+    /// The first chunk of the attempt is kept, under this sequence number.
+    Streaming {
+        attempt: u32,
+        sequence: u64,
+    },
+    /// The action has ended before, and nothing stands behind `last` in its stream.
+    StreamClosed {
+        last: u64,
+    },
     /// Somebody asked to cancel. Nothing is cancelled by that (11.8).
     CancelRequested {
         by: PrincipalRef,
@@ -137,6 +146,20 @@ pub struct Pinned {
     /// The handler can be told to stop and says when it has.
     #[serde(default)]
     pub cancel: bool,
+    /// The worker may send chunks of this action.
+    #[serde(default)]
+    pub streams: bool,
+}
+
+/// What the ledger knows of an action's stream.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct StreamState {
+    /// Chunks are also told to native readers, under the action's correlation id, which no other such action has.
+    pub native: bool,
+    /// A sequence number that is known to have been kept; 0 before the first.
+    pub reached: u64,
+    /// The last one there is, once that is certain.
+    pub last: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -170,6 +193,8 @@ pub struct ActionState {
     pub lease: Option<Lease>,
     #[serde(default)]
     pub late_answers: u32,
+    #[serde(default)]
+    pub stream: StreamState,
     pub result: Option<Box<ActionResult>>,
     pub receipts: Chain,
 }
@@ -195,10 +220,11 @@ impl ActionState {
             ended_at: None,
             attempt: 0,
             delivered: false,
-            queued: accepted.action.mode == Some(ActionMode::Async),
+            queued: is_queued(accepted.action.mode),
             enqueued: false,
             lease: None,
             late_answers: 0,
+            stream: StreamState { native: accepted.streams_to().is_some(), ..StreamState::default() },
             result: None,
             receipts: Chain::default(),
         }
@@ -231,6 +257,29 @@ impl ActionState {
     }
 }
 
+// === impl Accepted ===
+
+impl Accepted {
+    /// The correlation id under which native readers hear the action's chunks. Only the generated form is one: whoever
+    /// chooses a name could choose another's.
+    pub fn streams_to(&self) -> Option<&CorrelationId> {
+        streams_to(&self.action, self.correlation_id.as_ref())
+    }
+}
+
+/// See [`Accepted::streams_to`].
+pub(super) fn streams_to<'a>(
+    action: &Action,
+    correlation: Option<&'a CorrelationId>,
+) -> Option<&'a CorrelationId> {
+    correlation.filter(|id| action.mode == Some(ActionMode::Streaming) && id.is_generated_form())
+}
+
+/// Whether an action of this mode is acknowledged and then waits in its worker's queue.
+pub fn is_queued(mode: Option<ActionMode>) -> bool {
+    matches!(mode, Some(ActionMode::Async | ActionMode::Streaming))
+}
+
 /// Folds one event into the action and writes its rows.
 ///
 /// # Errors
@@ -246,8 +295,8 @@ pub fn apply(
     if matches!(event, ActionEvent::Accepted(_)) {
         shelf::list(applying, owner, tenant);
     }
-    // nothing is told of a lease
-    if !matches!(event, ActionEvent::Leased { .. }) {
+    // nothing is told of a lease, or of where a stream ends
+    if !matches!(event, ActionEvent::Leased { .. } | ActionEvent::StreamClosed { .. }) {
         shelf::tell(applying, owner, tenant);
     }
     match event {
@@ -268,6 +317,13 @@ pub fn apply(
             applying.timer(keys::TIMER_LEASE, *until);
         }
         ActionEvent::Leased { until, .. } => applying.timer(keys::TIMER_LEASE, *until),
+        ActionEvent::Streaming { .. } => {}
+        ActionEvent::StreamClosed { .. } => {
+            applying.effects_end();
+            if let Some(correlation) = state.correlation_id.as_ref().filter(|_| state.stream.native) {
+                applying.release(keys::stream(correlation));
+            }
+        }
         ActionEvent::CancelRequested { tell, .. } => {
             if *tell {
                 applying.effect(Effect::TellCancel, EffectMode::Repeatable);
@@ -291,6 +347,9 @@ pub fn apply(
             applying.timer_done(keys::TIMER_RETRY);
             applying.timer_done(keys::TIMER_LEASE);
             applying.timer_done(keys::TIMER_DEADLINE);
+            if state.pinned.streams {
+                applying.effect(Effect::CloseStream, EffectMode::Repeatable);
+            }
             applying.index(keys::INDEX_AUDIT, stamp::stamp(log_time, &applying.header.id, 0));
         }
     }
@@ -317,10 +376,17 @@ pub fn step(
         (None, _) => return Err(Bug("an action went on before it was accepted".to_owned())),
         (Some(state), _) => state,
     };
-    if matches!(event, ActionEvent::LateAnswer(_)) {
-        // it changes nothing
-        state.late_answers += 1;
-        return Ok((state, Vec::new()));
+    match event {
+        // they change nothing of an action that has ended
+        ActionEvent::LateAnswer(_) => {
+            state.late_answers += 1;
+            return Ok((state, Vec::new()));
+        }
+        ActionEvent::StreamClosed { last } => {
+            state.stream.last = Some(*last);
+            return Ok((state, Vec::new()));
+        }
+        _ => {}
     }
     state.updated_at = log_time;
     follow(&mut state, event, log_time)?;
@@ -339,7 +405,11 @@ fn begin(state: &mut ActionState, attempt: u32) -> Result<(), Bug> {
 /// How one event moves the state.
 fn follow(state: &mut ActionState, event: &ActionEvent, log_time: Millis) -> Result<(), Bug> {
     match event {
-        ActionEvent::Accepted(_) | ActionEvent::LateAnswer(_) => {}
+        ActionEvent::Accepted(_) | ActionEvent::LateAnswer(_) | ActionEvent::StreamClosed { .. } => {}
+        ActionEvent::Streaming { sequence, .. } => {
+            state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::Streaming)?;
+            state.stream.reached = state.stream.reached.max(*sequence);
+        }
         ActionEvent::Dispatched { attempt, .. } => {
             begin(state, *attempt)?;
             state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::Running)?;

@@ -3,9 +3,9 @@
 
 use aip_kernel::{Decision, Draft, Facts, Fault, Millis, View};
 use aip_wire::trusted::{PrincipalRef, TrustedContext};
-use aip_wire::{Action, ActionId, ActionMode, CorrelationId, MessageId};
+use aip_wire::{Action, ActionId, CorrelationId, MessageId};
 
-use super::action::{Accepted, ActionEvent, Pinned};
+use super::action::{self, Accepted, ActionEvent, Pinned};
 use super::idempotency::{self, Held, Reservation};
 use super::note::{self, Note, Refused, ReplayClaim};
 use super::{Answer, Event, GatewayMachine, Refusal, State, keys, load_action};
@@ -53,6 +53,11 @@ pub(super) fn decide(
             Held::Conflict => return Ok(admit.refused(Refusal::IdempotencyConflict, facts)),
         }
     }
+    if let Some(correlation) = admit.streams_to()
+        && view.claim(&keys::stream(correlation))?.is_some()
+    {
+        return Ok(admit.refused(Refusal::CorrelationInUse, facts));
+    }
     if facts.now.max(facts.log_time) >= admit.context.deadline_ms {
         return Ok(admit.refused(Refusal::DeadlinePassed, facts));
     }
@@ -73,6 +78,10 @@ pub(super) fn decide(
 // === impl Admit ===
 
 impl Admit {
+    fn streams_to(&self) -> Option<&CorrelationId> {
+        action::streams_to(&self.action, self.correlation_id.as_ref())
+    }
+
     fn draft(&self) -> Draft<Event> {
         let accepted = Accepted {
             action: self.action.clone(),
@@ -85,15 +94,19 @@ impl Admit {
             reservations: self.reservations.clone(),
             received_at: self.received_at,
         };
-        let sent = match self.action.mode {
-            Some(ActionMode::Async) => ActionEvent::Enqueued { attempt: 1 },
-            _ => ActionEvent::Dispatched { attempt: 1, mode: self.pinned.dispatch },
+        let sent = match action::is_queued(self.action.mode) {
+            true => ActionEvent::Enqueued { attempt: 1 },
+            false => ActionEvent::Dispatched { attempt: 1, mode: self.pinned.dispatch },
         };
         let events = vec![Event::Action(ActionEvent::Accepted(Box::new(accepted))), Event::Action(sent)];
         let entity = keys::action(self.action.id.as_str());
         let mut draft = Draft::new(entity, events).cause(self.message_id.as_str());
         for reservation in &self.reservations {
             draft = draft.claims(reservation.claim.clone(), Some(reservation.until));
+        }
+        if let Some(correlation) = self.streams_to() {
+            // held until the stream is closed
+            draft = draft.claims(keys::stream(correlation), None);
         }
         if let Some(replay) = &self.replay {
             draft = draft.claims(replay.name.clone(), Some(replay.until));

@@ -47,7 +47,10 @@ fn said(event: &Event, key: &str, gateway: &PrincipalRef) -> Vec<(&'static Kind,
             let data = json!({"action_id": key, "attempt": attempt});
             vec![(kinds::ACTION_DISPATCHED, gateway.clone(), data)]
         }
-        Event::Action(ActionEvent::Leased { .. }) => Vec::new(),
+        Event::Action(ActionEvent::Leased { .. } | ActionEvent::StreamClosed { .. }) => Vec::new(),
+        Event::Action(ActionEvent::Streaming { attempt, .. }) => {
+            vec![(kinds::ACTION_STREAMING, gateway.clone(), json!({"action_id": key, "attempt": attempt}))]
+        }
         Event::Action(ActionEvent::Enqueued { attempt }) => {
             vec![(kinds::ACTION_QUEUED, gateway.clone(), json!({"action_id": key, "attempt": attempt}))]
         }

@@ -1,7 +1,7 @@
 //! Names inside the gateway's ledger: entities, indexes, timers. They stand in the log for ever: never change one.
 
 use aip_kernel::{EntityKey, Millis};
-use aip_wire::{CapabilityId, PrincipalId};
+use aip_wire::{CapabilityId, CorrelationId, PrincipalId};
 
 /// Kind of the entity that is one action, by its id.
 pub const ACTION: &str = "action";
@@ -28,12 +28,20 @@ pub const TIMER_RETRY: &str = "retry";
 /// Due when the lease of an attempt is over, and again when its grace is.
 pub const TIMER_LEASE: &str = "lease";
 
+/// The cause of the record that closes an action's stream.
+pub const CAUSE_STREAM: &str = "stream";
+
 /// Stands between the parts of a sort key; no capability id that is registered has it.
 const SEPARATOR: char = '\u{1}';
 const BEHIND_SEPARATOR: char = '\u{2}';
 
 pub fn action(id: &str) -> EntityKey {
     EntityKey::new(ACTION, id)
+}
+
+/// The claim of the action that streams to native readers under this correlation id.
+pub fn stream(correlation: &CorrelationId) -> String {
+    format!("stream:{correlation}")
 }
 
 pub fn manifest(provider: &PrincipalId) -> EntityKey {

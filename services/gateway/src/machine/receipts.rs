@@ -90,6 +90,8 @@ fn drafts(state: &ActionState, event: &ActionEvent) -> Vec<Draft> {
         | ActionEvent::Enqueued { .. }
         | ActionEvent::Started { .. }
         | ActionEvent::Leased { .. }
+        | ActionEvent::Streaming { .. }
+        | ActionEvent::StreamClosed { .. }
         | ActionEvent::CancelRequested { .. }
         | ActionEvent::LateAnswer(_)
         | ActionEvent::AttemptFailed { .. } => Vec::new(),

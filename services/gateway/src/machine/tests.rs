@@ -8,3 +8,4 @@ mod keys;
 mod manifests;
 mod queued;
 mod random;
+mod streams;

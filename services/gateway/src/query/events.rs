@@ -27,13 +27,15 @@ const SAFE: [&str; 6] = ["capability_id", "attempt", "code", "uncertain_outcome"
 const RECORDS_PER_READ: usize = 64;
 
 /// Events in order, each with the mark behind it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Told {
     pub events: Vec<(Event, Mark)>,
     /// Where to go on: behind everything that was looked at.
     pub mark: Mark,
     /// The page ended before the events did.
     pub more: bool,
+    /// What the page may still take.
+    pub budget: Budget,
 }
 
 // === impl Gateway ===
@@ -54,15 +56,25 @@ impl Gateway {
             ));
         }
         let (question, after) = self.action_question(reader, request, now)?;
-        let rows = page::rows(request.limit)?;
+        let (rows, reached) = (page::rows(request.limit)?, after.chunk);
         let (who, asked) = (reader.clone(), request.clone());
         let found = self.fresh(move |view| of_action(view, &who, &asked, after, rows)).await?;
         let (state, told) = found.ok_or_else(|| Refusal::of(codes::ACTION_NOT_FOUND))?;
+        let Told { events, mark, more, mut budget } = told;
+        let (chunks, reached) = match request.include_chunks && !more {
+            true => {
+                let after = reached.unwrap_or_default();
+                let (chunks, reached) = self.chunk_page(&state, after, &mut budget).await?;
+                (chunks, Some(reached))
+            }
+            false => (Vec::new(), reached),
+        };
+        let mark = Mark { chunk: reached, ..mark };
         Ok(ActionEvents {
             action_id: state.id.clone(),
-            events: told.events.into_iter().map(|(event, _)| event).collect(),
-            chunks: Vec::new(),
-            cursor: Some(self.cursors().give(&question, told.mark, now)?),
+            events: events.into_iter().map(|(event, _)| event).collect(),
+            chunks,
+            cursor: Some(self.cursors().give(&question, mark, now)?),
             terminal: state.is_terminal(),
         })
     }
@@ -74,9 +86,6 @@ impl Gateway {
         request: &ActionEventsRequest,
         now: Millis,
     ) -> Result<(Question, Mark), Refusal> {
-        if request.include_chunks {
-            return Err(Refusal::of(codes::UNSUPPORTED_STREAMING));
-        }
         if let Some(tenant) = &request.tenant_id {
             reader.caller().tenant(Some(tenant))?;
         }
@@ -134,8 +143,7 @@ pub fn of_action(
     if !readable(reader, &state, request.tenant_id.as_deref(), Family::Action) {
         return Ok(None);
     }
-    let mut told = Told { mark: after, ..Told::default() };
-    let mut budget = Budget::new(rows);
+    let mut told = Told::behind(after, rows);
     // a mark of another form is one behind the end
     let Ok(mut n) = told.mark.at.parse::<u64>().or_else(|error| match told.mark.at.is_empty() {
         true => Ok(1),
@@ -147,7 +155,7 @@ pub fn of_action(
         let past = view.history(&keys::action(state.id.as_str()), n, RECORDS_PER_READ)?;
         for record in &past {
             n = record.0.header.n;
-            if !told.add(&n.to_string(), of(record, &state), &request.kinds, &mut budget) {
+            if !told.add(&n.to_string(), of(record, &state), &request.kinds) {
                 told.more = true;
                 return Ok(Some((state, told)));
             }
@@ -173,8 +181,7 @@ pub fn feed(
     let shelves = page::shelves(reader, Family::Event, None);
     let from = Bound::Included(after.at.clone());
     let mut walk = Walk::new(view, keys::INDEX_FEED, shelves, from, None);
-    let mut told = Told { mark: after, ..Told::default() };
-    let mut budget = Budget::new(rows);
+    let mut told = Told::behind(after, rows);
     let mut looked = 0;
     while let Some(row) = walk.next()? {
         if looked == PAGE_SCAN_ROWS_MAX {
@@ -193,7 +200,7 @@ pub fn feed(
             }
             _ => Vec::new(),
         };
-        if !told.add(&row.at, events, kinds, &mut budget) {
+        if !told.add(&row.at, events, kinds) {
             told.more = true;
             break;
         }
@@ -204,9 +211,13 @@ pub fn feed(
 // === impl Told ===
 
 impl Told {
+    fn behind(mark: Mark, rows: usize) -> Told {
+        Told { events: Vec::new(), mark, more: false, budget: Budget::new(rows) }
+    }
+
     /// Adds the events of one record that were not told before. False when the page is full; the mark then stands
     /// behind the last event that is in it.
-    fn add(&mut self, at: &str, events: Vec<Event>, kinds: &[String], budget: &mut Budget) -> bool {
+    fn add(&mut self, at: &str, events: Vec<Event>, kinds: &[String]) -> bool {
         let before = if self.mark.at == at { self.mark.told } else { 0 };
         for (event, place) in events.into_iter().zip(1_u8..) {
             if place <= before {
@@ -214,7 +225,7 @@ impl Told {
             }
             let mark = Mark::new(at, place);
             if kinds.is_empty() || kinds.contains(&event.kind) {
-                if !budget.takes(&event) {
+                if !self.budget.takes(&event) {
                     return false;
                 }
                 self.events.push((event, mark.clone()));

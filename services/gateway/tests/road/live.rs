@@ -15,27 +15,27 @@ use tokio_util::sync::CancellationToken;
 
 use super::world::*;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Door {
+pub struct Door {
     address: std::net::SocketAddr,
     stop: CancellationToken,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Frame {
-    id: Option<String>,
-    name: String,
-    body: Value,
+pub struct Frame {
+    pub id: Option<String>,
+    pub name: String,
+    pub body: Value,
 }
 
 /// An open connection that is being told.
-struct Following {
-    status: u16,
+pub struct Following {
+    pub status: u16,
     lines: tokio::io::Lines<BufReader<TcpStream>>,
 }
 
-async fn door(world: &World) -> Door {
+pub async fn door(world: &World) -> Door {
     let bounds = Bounds { in_flight: 64, in_flight_per_sender: 32, bytes: 1 << 22 };
     let door = HttpDoor::bind("127.0.0.1:0".parse().unwrap(), HttpBounds::default()).await.unwrap();
     let (address, stop) = (door.address().unwrap(), CancellationToken::new());
@@ -52,7 +52,7 @@ impl Drop for Door {
 
 impl Door {
     /// By the old version of HTTP, in which an answer ends with its connection.
-    async fn follow(&self, token: &str, path: &str, last: Option<&str>) -> Following {
+    pub async fn follow(&self, token: &str, path: &str, last: Option<&str>) -> Following {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let last = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
         let head = format!(
@@ -69,7 +69,7 @@ impl Door {
 
 impl Following {
     /// The next frame; none at the end.
-    async fn next(&mut self) -> Option<Frame> {
+    pub async fn next(&mut self) -> Option<Frame> {
         tokio::time::timeout(PATIENCE, self.read()).await.expect("a frame or the end")
     }
 
@@ -91,7 +91,7 @@ impl Following {
         None
     }
 
-    async fn rest(&mut self) -> Vec<Frame> {
+    pub async fn rest(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
         while let Some(frame) = self.next().await {
             frames.push(frame);

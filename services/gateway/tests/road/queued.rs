@@ -129,13 +129,13 @@ async fn door(world: &World, nats: &TestNats) -> Serving {
 
 impl World {
     /// Has the action taken and returns its id.
-    async fn submit(&self, action: &Value) -> ActionId {
+    pub async fn submit(&self, action: &Value) -> ActionId {
         let reply = self.call(action).await;
         assert_eq!(reply.envelope["body"]["ack"]["status"], "queued", "{}", reply.envelope);
         ActionId::opaque(action["id"].as_str().unwrap())
     }
 
-    async fn state(&self, id: &ActionId) -> Value {
+    pub async fn state(&self, id: &ActionId) -> Value {
         let status = self.ask(MessageType::ActionStatusRequest, json!({"action_id": id})).await;
         status.map(|status| status["action_status"]["state"].clone()).unwrap_or_default()
     }
@@ -153,7 +153,7 @@ impl World {
     }
 
     /// What a worker's process says of an attempt.
-    async fn says(&self, id: &ActionId, worker: &str, attempt: u32, phase: &str) -> String {
+    pub async fn says(&self, id: &ActionId, worker: &str, attempt: u32, phase: &str) -> String {
         let report = json!({"action_id": id, "attempt": attempt, "worker": worker, "phase": phase});
         let mut message = match phase {
             "ended" => {
@@ -202,7 +202,7 @@ fn said() -> Value {
     action(json!({"mode": "async", "timeout_ms": 600_000}))
 }
 
-const TAKEN: &str = "no error";
+pub const TAKEN: &str = "no error";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_is_acknowledged_as_queued_and_its_result_asked_for() {
@@ -378,7 +378,7 @@ async fn a_queue_that_is_lost_under_load_is_made_again_and_nothing_is_lost() {
     assert!(worker.begun() >= 25);
 }
 
-fn folders(below: &std::path::Path) -> Vec<std::path::PathBuf> {
+pub fn folders(below: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(below).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -227,14 +227,19 @@ impl World {
 
     /// The same on a server that the test keeps.
     pub async fn near(nats: &TestNats) -> World {
+        World::replica(nats, "gateway-0").await
+    }
+
+    /// One of several gateways on a server.
+    pub async fn replica(nats: &TestNats, replica: &str) -> World {
         let gateway_bus = connect(nats, Identity::Gateway).await;
         let bus = connect(nats, TestNats::worker("restaurant")).await;
         let config = aip_ledger::Config {
             trust_domain: TestNats::trust_domain(),
             service: Service::gateway(),
             shard: 0,
-            replica: "gateway-0".to_owned(),
-            data_dir: nats.scratch().join("gateway-0"),
+            replica: replica.to_owned(),
+            data_dir: nats.scratch().join(replica),
             stream_replicas: 1,
         };
         let authenticator = Arc::new(Authenticator::new(Arc::new(directory())).unwrap());

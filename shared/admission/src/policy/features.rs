@@ -18,12 +18,7 @@ pub fn check_mode(action: &Action, contract: &ContractView) -> Result<(), Refusa
         let message = format!("the capability does not offer {mode} execution");
         return Err(Refusal::new(codes::CAPABILITY_MODE, MODE, message));
     }
-    match mode {
-        ActionMode::Sync | ActionMode::Async => Ok(()),
-        ActionMode::Streaming => {
-            Err(Refusal::new(codes::UNSUPPORTED_STREAMING, MODE, codes::UNSUPPORTED_STREAMING.meaning))
-        }
-    }
+    Ok(())
 }
 
 pub fn check_available(envelope: &Envelope, action: &Action, contract: &ContractView) -> Result<(), Refusal> {

@@ -24,6 +24,7 @@ fn everyone() -> Vec<User> {
         User::admin(),
         User::worker("restaurant", &["sandbox-restaurant"]).unwrap(),
         User::client("alice").unwrap(),
+        User::client("bob").unwrap().hearing_streams(),
     ]
 }
 
@@ -148,5 +149,42 @@ fn a_cancellation_is_heard_outside_the_group_by_its_worker_only() {
         assert_eq!(hears, matches!(user.identity, Identity::Worker(_)), "{}", user.identity);
         let tells = granted.publish_allow.iter().any(|pattern| covers(pattern, subject));
         assert_eq!(tells, user.identity == Identity::Gateway, "{}", user.identity);
+    }
+}
+
+#[test]
+fn only_the_gateway_touches_the_chunk_log_and_nobody_hears_it() {
+    let stream = chunk_stream_name(&td(), &Service::gateway());
+    let touching = [
+        "aip.v1.aip_local.gateway-chunks.v1.act_1".to_owned(),
+        format!("$JS.API.STREAM.CREATE.{stream}"),
+        format!("$JS.API.STREAM.MSG.GET.{stream}"),
+        format!("$JS.API.CONSUMER.CREATE.{stream}.read-1.aip.v1.x"),
+        format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.read-1"),
+    ];
+    for user in everyone() {
+        let granted = permissions(&td(), &user, &everyone()).unwrap();
+        for subject in &touching {
+            let publishes = granted.publish_allow.iter().any(|pattern| covers(pattern, subject));
+            assert_eq!(publishes, user.identity == Identity::Gateway, "{} {subject}", user.identity);
+            let hears = granted.subscribe_allow.iter().any(|pattern| covers(pattern, subject));
+            assert!(!hears, "{} hears {subject}", user.identity);
+        }
+        for verb in ["DELETE", "PURGE", "MSG.DELETE"] {
+            let subject = format!("$JS.API.STREAM.{verb}.{stream}");
+            assert!(!granted.publish_allow.iter().any(|p| covers(p, &subject)), "{} {verb}", user.identity);
+        }
+    }
+}
+
+#[test]
+fn correlation_streams_are_told_by_the_gateway_and_heard_by_those_who_may() {
+    let subject = "aip.v1.aip_local.gateway.v1.stream.corr_1";
+    for user in everyone() {
+        let granted = permissions(&td(), &user, &everyone()).unwrap();
+        let tells = granted.publish_allow.iter().any(|pattern| covers(pattern, subject));
+        assert_eq!(tells, user.identity == Identity::Gateway, "{}", user.identity);
+        let hears = granted.subscribe_allow.iter().any(|pattern| covers(pattern, subject));
+        assert_eq!(hears, user.hears_streams, "{}", user.identity);
     }
 }

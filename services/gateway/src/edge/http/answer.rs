@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aip_wire::codes::{self, Code};
-use aip_wire::{AIP_VERSION, Envelope, MessageBody, MessageType, Refusal, Timestamp, decode, rules};
+use aip_wire::{AIP_VERSION, Envelope, MessageBody, MessageType, Refusal, Timestamp, decode, events, rules};
 use axum::body::Body;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
@@ -106,7 +106,7 @@ async fn read<F: Front>(
     head: &Parts,
 ) -> Result<Answer, Refusal> {
     let members = query::read(head.uri.query(), route.parameters)?;
-    let body = question(asked, path?, members)?;
+    let body = question(route, asked, path?, members)?;
     let bearer = head::bearer(&head.headers)?;
     let with_bearer = bearer.is_some();
     let seat = edge.room.seat(0, bearer.as_ref())?;
@@ -125,10 +125,15 @@ async fn read<F: Front>(
 
 /// The body of a read request, of the same type that an envelope would carry and held to the same rules.
 pub(super) fn question(
+    route: &Route,
     asked: MessageType,
     path: PathMembers,
     mut members: Map<String, Value>,
 ) -> Result<MessageBody, Refusal> {
+    if route.chunks_only {
+        members.insert("include_chunks".to_owned(), json!(true));
+        members.insert("kinds".to_owned(), json!([events::STREAM_CHUNK.name]));
+    }
     for (name, text) in path {
         members.insert(name, Value::String(text));
     }

@@ -42,7 +42,7 @@ pub(super) async fn follow<F: Front>(
     head: &Parts,
 ) -> Result<Answer, Refusal> {
     let members = query::read(head.uri.query(), route.parameters)?;
-    let body = question(asked, path?, members)?;
+    let body = question(route, asked, path?, members)?;
     let last = head::last_event_id(&head.headers)?;
     let bearer = head::bearer(&head.headers)?;
     let with_bearer = bearer.is_some();

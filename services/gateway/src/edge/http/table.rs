@@ -62,6 +62,8 @@ pub struct Route {
     pub path: &'static str,
     pub operation: Operation,
     pub parameters: &'static [Parameter],
+    /// Asks for chunks and for no events.
+    pub chunks_only: bool,
     /// Which errors it may answer: codes that begin so.
     pub errors: Errors,
     pub summary: &'static str,
@@ -80,7 +82,12 @@ const STATUS: &[Parameter] = &[
     TENANT,
     parameter("include_result", "include_result", Kind::Flag, "Adds the final result."),
     parameter("include_receipts", "include_receipts", Kind::Flag, "Adds the receipt chain."),
-    parameter("include_chunks", "include_chunks", Kind::Flag, "Chunks are not available in this release."),
+    parameter(
+        "include_chunks",
+        "include_chunks",
+        Kind::Flag,
+        "Adds the first chunks, as many as a page holds.",
+    ),
     WAIT,
 ];
 
@@ -108,8 +115,10 @@ const ACTION_EVENTS: &[Parameter] = &[
     CURSOR,
     LIMIT,
     KINDS,
-    parameter("include_chunks", "include_chunks", Kind::Flag, "Chunks are not available in this release."),
+    parameter("include_chunks", "include_chunks", Kind::Flag, "Adds the chunks that the action streams."),
 ];
+
+const ACTION_CHUNKS: &[Parameter] = &[TENANT, CURSOR, LIMIT];
 
 const EVENTS: &[Parameter] = &[CURSOR, LIMIT, KINDS];
 
@@ -180,6 +189,7 @@ const POSTED: &[&str] = &[
 ];
 /// Of invoking a capability.
 const INVOKED: &[&str] = &[
+    "aip.stream.correlation_in_use",
     "aip.capability.",
     "aip.unsupported.",
     "aip.action.",
@@ -193,7 +203,7 @@ const CANCELLED: &[&str] = &["aip.action.not_found", "aip.unsupported.session"];
 const REGISTERED: &[&str] = &["aip.manifest.", "aip.schema."];
 /// Of reading.
 const READ: &[&str] = &["aip.query.", "aip.limit.", "aip.envelope.rule_violated"];
-const ACTION_READ: &[&str] = &["aip.action.", "aip.unsupported.streaming", "aip.unsupported.events"];
+const ACTION_READ: &[&str] = &["aip.action.", "aip.stream.chunks_gone"];
 const RECEIPT_READ: &[&str] = &["aip.receipt."];
 /// Of live streams, as their last frame.
 const FOLLOWED: &[&str] = &["aip.stream."];
@@ -205,15 +215,17 @@ fn read(
     errors: Errors,
     summary: &'static str,
 ) -> Route {
-    Route { method: Method::GET, path, operation: Operation::Read(asked), parameters, errors, summary }
+    let operation = Operation::Read(asked);
+    Route { method: Method::GET, path, operation, parameters, chunks_only: false, errors, summary }
 }
 
 fn aside(path: &'static str, operation: Operation, summary: &'static str) -> Route {
-    Route { method: Method::GET, path, operation, parameters: &[], errors: &[ANY], summary }
+    let (method, errors): (_, Errors) = (Method::GET, &[ANY]);
+    Route { method, path, operation, parameters: &[], chunks_only: false, errors, summary }
 }
 
 fn post(path: &'static str, operation: Operation, errors: Errors, summary: &'static str) -> Route {
-    Route { method: Method::POST, path, operation, parameters: &[], errors, summary }
+    Route { method: Method::POST, path, operation, parameters: &[], chunks_only: false, errors, summary }
 }
 
 // === impl Route ===
@@ -277,6 +289,18 @@ fn all() -> Vec<Route> {
             )
         },
         Route {
+            operation: Operation::Follow(ActionEventsRequest),
+            errors: &[ANY, GUARDED, READ, ACTION_READ, FOLLOWED],
+            chunks_only: true,
+            ..read(
+                "/aip/v1/actions/{action_id}/chunks",
+                ActionEventsRequest,
+                ACTION_CHUNKS,
+                of_action,
+                "What an action streams.",
+            )
+        },
+        Route {
             operation: Operation::Follow(EventStreamRequest),
             errors: &[ANY, GUARDED, READ, FOLLOWED],
             ..read("/aip/v1/events", EventStreamRequest, EVENTS, &[], "What happened to all visible actions.")
@@ -306,6 +330,7 @@ fn all() -> Vec<Route> {
         path,
         operation: Operation::Later(code),
         parameters: &[],
+        chunks_only: false,
         errors: &[],
         summary: "Not available in this release.",
     }));
@@ -314,7 +339,6 @@ fn all() -> Vec<Route> {
 
 /// Paths of the protocol that later releases serve.
 const LATER: &[(Method, &str, &Code)] = &[
-    (Method::GET, "/aip/v1/actions/{action_id}/chunks", codes::UNSUPPORTED_EVENTS),
     (Method::GET, "/aip/v1/sessions", codes::UNSUPPORTED_SESSION),
     (Method::GET, "/aip/v1/sessions/{session_id}", codes::UNSUPPORTED_SESSION),
     // the verb stands behind a colon in the same segment: {session_id}:close, {session_id}:resume

@@ -148,6 +148,7 @@ impl Env {
                 service: row.key.service,
                 version: row.key.version,
                 mutation: true,
+                streams: false,
                 dispatch: EffectMode::Once,
                 cancel: false,
             },

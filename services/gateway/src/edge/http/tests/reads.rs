@@ -76,6 +76,13 @@ async fn each_read_route_asks_its_request() {
         } })
     );
     assert_eq!(
+        asked("/aip/v1/actions/act_1/chunks?limit=1").await,
+        json!({ "action_events_request": {
+            "action_id": "act_1", "limit": 1, "kinds": ["aip.stream.chunk"], "include_chunks": true,
+            "follow": false,
+        } })
+    );
+    assert_eq!(
         asked("/aip/v1/events?kinds=a.b&limit=7").await,
         json!({ "event_stream_request": { "kinds": ["a.b"], "limit": 7 } })
     );

@@ -1,0 +1,207 @@
+//! What stands in the chunk log of one action, and what may follow (11.6). Pure: the log itself judges the order.
+
+use aip_names::limits::ACTION_CHUNKS_MAX;
+use aip_wire::{Refusal, StreamChunk, StreamChunkKind, codes};
+use serde::{Deserialize, Serialize};
+
+/// The end of an action's stream so far. Each message of the log carries it, so the last message tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Head {
+    /// The number of the last chunk; 0 before the first.
+    pub sequence: u64,
+    /// Digest of that chunk as its worker sent it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hash: String,
+    /// The newest attempt that the log knows: no earlier one may add to it.
+    pub attempt: u32,
+    /// That chunk ends the stream.
+    #[serde(default)]
+    pub ended: bool,
+    /// The action has ended, and nothing follows.
+    #[serde(default)]
+    pub closed: bool,
+}
+
+/// One message of the log: a chunk, or a mark that only moves the head.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    #[serde(flatten)]
+    pub head: Head,
+    /// The number of the chunk before, by which a reader sees that none is missing.
+    pub after: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<StreamChunk>,
+}
+
+/// A chunk that asks to be kept.
+#[derive(Debug, Clone)]
+pub struct Offered {
+    pub chunk: StreamChunk,
+    pub attempt: u32,
+    pub hash: String,
+}
+
+/// What becomes of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It follows.
+    Append(Box<Entry>),
+    /// It stands already.
+    Repeat,
+    /// It has an earlier number: the log knows whether it is a repeat.
+    Earlier,
+    Refused(Refusal),
+}
+
+// === impl Head ===
+
+impl Head {
+    pub fn next_sequence(&self) -> u64 {
+        self.sequence + 1
+    }
+
+    /// Judges a chunk behind this head; none when the log has nothing of the action.
+    pub fn judge(head: Option<&Head>, offered: &Offered) -> Verdict {
+        let unknown = Head::default();
+        let stands = head.unwrap_or(&unknown);
+        let Offered { chunk, attempt, hash } = offered;
+        if stands.attempt > *attempt {
+            return Verdict::Refused(Refusal::of(codes::ACTION_SUPERSEDED));
+        }
+        if chunk.sequence == 0 {
+            return Verdict::Refused(stands.refusal(codes::STREAM_NOT_NEXT));
+        }
+        if chunk.sequence < stands.sequence {
+            return Verdict::Earlier;
+        }
+        if chunk.sequence == stands.sequence {
+            return match *hash == stands.hash {
+                true => Verdict::Repeat,
+                false => Verdict::Refused(stands.refusal(codes::STREAM_TAKEN)),
+            };
+        }
+        if stands.ended || stands.closed {
+            return Verdict::Refused(stands.refusal(codes::STREAM_ENDED));
+        }
+        let ends = ends(chunk.kind);
+        if chunk.sequence > ACTION_CHUNKS_MAX + u64::from(ends) {
+            return Verdict::Refused(stands.refusal(codes::LIMIT_ACTION_CHUNKS));
+        }
+        // a log that knows nothing was lost, or this is the first: what came before would then be gone
+        let after = head.map_or(chunk.sequence - 1, |head| head.sequence);
+        let head = Head {
+            sequence: chunk.sequence,
+            hash: hash.clone(),
+            attempt: *attempt,
+            ended: ends,
+            closed: false,
+        };
+        Verdict::Append(Box::new(Entry { head, after, chunk: Some(chunk.clone()) }))
+    }
+
+    /// A mark behind this head.
+    pub fn mark(&self, change: impl FnOnce(&mut Head)) -> Entry {
+        let mut head = self.clone();
+        change(&mut head);
+        Entry { head, after: self.sequence, chunk: None }
+    }
+
+    pub fn refusal(&self, code: &'static codes::Code) -> Refusal {
+        Refusal::of(code).detail("next_sequence", self.next_sequence())
+    }
+}
+
+/// Whether nothing follows a chunk of this kind.
+pub fn ends(kind: StreamChunkKind) -> bool {
+    matches!(kind, StreamChunkKind::Done | StreamChunkKind::Error)
+}
+
+#[cfg(test)]
+mod tests {
+    use aip_wire::ActionId;
+    use serde_json::json;
+
+    use super::*;
+
+    fn offered(sequence: u64, text: &str) -> Offered {
+        let chunk = StreamChunk {
+            action_id: ActionId::opaque("act_1"),
+            sequence,
+            kind: if text == "done" { StreamChunkKind::Done } else { StreamChunkKind::Data },
+            data: Some(json!(text)),
+            part: None,
+        };
+        Offered { chunk, attempt: 2, hash: text.to_owned() }
+    }
+
+    fn head(sequence: u64) -> Head {
+        Head { sequence, hash: "a".to_owned(), attempt: 2, ..Head::default() }
+    }
+
+    fn code(verdict: &Verdict) -> &str {
+        match verdict {
+            Verdict::Refused(refusal) => refusal.code.name,
+            _ => "none",
+        }
+    }
+
+    fn after(verdict: &Verdict) -> u64 {
+        match verdict {
+            Verdict::Append(entry) => entry.after,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_number_has_one_content() {
+        assert_eq!(Head::judge(Some(&head(3)), &offered(3, "a")), Verdict::Repeat);
+        let taken = Head::judge(Some(&head(3)), &offered(3, "b"));
+        assert_eq!(code(&taken), codes::STREAM_TAKEN.name);
+        let Verdict::Refused(refusal) = taken else { panic!() };
+        assert_eq!(refusal.details["next_sequence"], 4);
+        assert_eq!(Head::judge(Some(&head(3)), &offered(2, "x")), Verdict::Earlier);
+        assert_eq!(code(&Head::judge(Some(&head(3)), &offered(0, "x"))), codes::STREAM_NOT_NEXT.name);
+    }
+
+    #[test]
+    fn numbers_grow_and_what_is_missing_before_one_shows() {
+        assert_eq!(after(&Head::judge(None, &offered(1, "x"))), 0);
+        assert_eq!(after(&Head::judge(Some(&head(3)), &offered(7, "x"))), 3);
+        // the log was lost
+        assert_eq!(after(&Head::judge(None, &offered(51, "x"))), 50);
+    }
+
+    #[test]
+    fn nothing_follows_an_end_and_repeats_are_dropped_there_too() {
+        for head in [Head { ended: true, ..head(3) }, Head { closed: true, ..head(3) }] {
+            assert_eq!(code(&Head::judge(Some(&head), &offered(4, "x"))), codes::STREAM_ENDED.name);
+            assert_eq!(Head::judge(Some(&head), &offered(3, "a")), Verdict::Repeat);
+        }
+    }
+
+    #[test]
+    fn a_superseded_attempt_adds_nothing_not_even_a_repeat() {
+        let newer = head(3).mark(|head| head.attempt = 3);
+        assert_eq!((newer.after, &newer.chunk), (3, &None));
+        for (sequence, text) in [(3, "a"), (4, "x")] {
+            let verdict = Head::judge(Some(&newer.head), &offered(sequence, text));
+            assert_eq!(code(&verdict), codes::ACTION_SUPERSEDED.name);
+        }
+    }
+
+    #[test]
+    fn there_is_a_last_number_and_one_more_for_the_end() {
+        assert!(matches!(Head::judge(None, &offered(ACTION_CHUNKS_MAX, "x")), Verdict::Append(_)));
+        assert!(matches!(Head::judge(None, &offered(ACTION_CHUNKS_MAX + 1, "done")), Verdict::Append(_)));
+        let over = Head::judge(None, &offered(ACTION_CHUNKS_MAX + 1, "x"));
+        assert_eq!(code(&over), codes::LIMIT_ACTION_CHUNKS.name);
+    }
+
+    #[test]
+    fn a_message_of_the_log_reads_back() {
+        let Verdict::Append(entry) = Head::judge(Some(&head(3)), &offered(4, "done")) else { panic!() };
+        let text = serde_json::to_vec(&entry).unwrap();
+        assert_eq!(serde_json::from_slice::<Entry>(&text).unwrap(), *entry);
+        assert!(entry.head.ended);
+    }
+}
