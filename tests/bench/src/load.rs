@@ -72,3 +72,10 @@ pub fn cpu_us(pid: i32) -> f64 {
     let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
     (ticks(11) + ticks(12)) * 10_000.0
 }
+
+/// Memory that a process holds, in MiB.
+pub fn rss_mib(pid: i32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1024.0
+}

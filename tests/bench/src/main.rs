@@ -6,7 +6,9 @@
 mod actions;
 mod load;
 mod raw;
+mod soak;
 mod stage;
+mod system;
 
 use std::error::Error;
 
@@ -29,17 +31,26 @@ struct Args {
     /// The `aip` binary; the one beside this program if left out
     #[arg(long)]
     aip: Option<std::path::PathBuf>,
+    /// Instead: this many actions on one system, and what they come to cost
+    #[arg(long)]
+    soak: Option<u64>,
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let _ = rustls::crypto::ring::default_provider().install_default();
+    if let Some(actions) = args.soak {
+        return soak::run(args.aip.as_deref(), actions).await;
+    }
     let mut figures: Vec<Figure> = Vec::new();
     for round in 1..=args.rounds {
         eprintln!("round {round} of {}", args.rounds);
         figures.extend(raw::measure(args.seconds, &args.concurrency).await?);
-        figures.extend(actions::measure(args.aip.as_deref(), args.seconds, &args.concurrency).await?);
+        figures.extend(
+            actions::measure(args.aip.as_deref(), args.seconds, &args.concurrency, round == args.rounds)
+                .await?,
+        );
     }
     let mut names: Vec<String> = Vec::new();
     for figure in &figures {
