@@ -1,6 +1,6 @@
 //! The catalogue: what must always hold, each with its number, its sentence and its predicate.
 //!
-//! L-1 to L-6 are the ledger's invariants; D-1 is what the store owes to a crash; E-1 to E-3 are what must have come
+//! L-1 to L-6 are the ledger's invariants; D-1 is what the store owes to a crash, R-1 what recovery owes to a disaster; E-1 to E-3 are what must have come
 //! to pass when all faults have ceased.
 
 use std::collections::BTreeMap;
@@ -53,6 +53,7 @@ catalogue! {
     Replay "L-5.replay" "replay from the first record equals the store, log time included",
     Claim "L-6.claim" "a claim is held by at most one entity at any position",
     Durable "D-1.durable" "a store comes back from a crash between its last hard commit and the end of its process",
+    Recovered "R-1.recovered" "recovery brings back all that a store or the log knows, or tells of it",
     Answered "E-1.answered" "every command that reached a living replica was answered",
     Settled "E-2.settled" "every pending effect and due timer came to an end",
     Agree "E-3.agree" "all replicas are ready and hold the same, to the byte",

@@ -89,6 +89,8 @@ kinds! {
         StoreFellBack,
         ReplicaCaughtUp,
         PositionRefused,
+        Recovered,
+        Orphaned,
     }
 }
 

@@ -9,6 +9,7 @@ mod mischief;
 mod network;
 mod node;
 mod perform;
+mod recover;
 mod speech;
 mod step;
 

@@ -24,7 +24,8 @@ pub fn all<M: Machine>(
     options: &mut Options<'_>,
     report: &mut Report,
 ) -> Result<(), RecoverError> {
-    let life = uuid::Uuid::now_v7().simple().to_string();
+    // Another for each log as it is found: a run that appended something finds another log the next time.
+    let life = format!("{}-{}", report.last_seq, scratch.snapshot()?.digest()?);
     let writer = WriterId { replica: ReplicaId("recovery".to_owned()), life };
     let mut order: Vec<usize> = (0..sources.len()).collect();
     // The preferred store first, then the one that knows most: what the others share with it is a copy then.

@@ -1,5 +1,5 @@
-//! How a run goes: a storm, then either a disaster's silence or, when all faults have ceased, everything that was
-//! promised.
+//! How a run goes: a storm, after a disaster silence and recovery, and then, when all faults have ceased, everything
+//! that was promised.
 
 use aip_kernel::{EffectMode, EntityKey, Hash, Millis, ReplicaId, WriterId};
 use aip_ledger::replica::{BarrierMode, Input, Now, Replica, Variant};
@@ -37,7 +37,8 @@ impl<S: Subject> World<S> {
             self.pass(self.now + 8_000)?;
             self.heal();
             self.pass(self.now + 5_000)?;
-            return self.silent();
+            self.silent()?;
+            self.recover()?;
         }
         self.heal();
         let deadline = self.now + HEALING_MS;
@@ -88,7 +89,7 @@ impl<S: Subject> World<S> {
 
     /// What has not come to its end yet.
     fn unsettled(&self) -> Option<Violation> {
-        let oracle = &self.oracles[0];
+        let oracle = &self.oracles[self.log.version()];
         let last = oracle.last();
         for (index, node) in self.nodes.iter().enumerate() {
             let Some(life) = &node.life else {
@@ -128,25 +129,27 @@ impl<S: Subject> World<S> {
 
     /// Everything that was promised is there, everywhere the same.
     fn all_kept(&mut self) -> Check {
-        let last = self.oracles[0].last();
+        let version = self.log.version();
+        let oracle = &self.oracles[version];
+        let last = oracle.last();
         for evidence in &self.clients.acknowledged {
-            invariants::effective(&self.oracles[0], evidence, last)?;
+            invariants::effective(oracle, evidence, last)?;
         }
-        for (id, fate) in &self.oracles[0].effects {
+        for (id, fate) in &oracle.effects {
             let times = self.performed.get(&(id.clone(), fate.record)).copied().unwrap_or(0);
             invariants::performed(id, fate, times)?;
         }
-        let replay = self.replay(0)?;
+        let replay = self.replay(version)?;
         for (index, node) in self.nodes.iter().enumerate() {
             let Some(life) = &node.life else { continue };
             let snapshot = life.replica.snapshot();
-            invariants::store_agrees(&self.oracles[0], snapshot, last)?;
-            invariants::indexes_agree(&self.subject, &self.oracles[0], snapshot)?;
+            invariants::store_agrees(oracle, snapshot, last)?;
+            invariants::indexes_agree(&self.subject, oracle, snapshot)?;
             invariants::chained::<S::M>(snapshot)?;
             let digest = snapshot.digest().map_err(unreadable)?;
             invariants::replayed(digest, replay, &format!("r{index}"))?;
         }
-        let unknown = self.oracles[0].effects.iter().filter(|(id, fate)| {
+        let unknown = oracle.effects.iter().filter(|(id, fate)| {
             let started = self.started.contains_key(&((*id).clone(), fate.record));
             fate.mode == EffectMode::Once && fate.gone.is_some() && !fate.ended && !started
         });

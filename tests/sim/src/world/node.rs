@@ -85,12 +85,25 @@ impl<S: Subject> Node<S> {
         }
     }
 
+    pub fn is_founded(&self) -> bool {
+        self.founded
+    }
+
+    /// Another disk, whose store stands at `place` of that log; without one there is no store on it.
+    pub fn put(&mut self, disk: Disk, version: Version, place: Option<u64>) {
+        self.disk = disk;
+        self.version = version;
+        self.founded = place.is_some();
+        self.hard = place.unwrap_or(0);
+        self.reached = self.hard;
+    }
+
     pub fn life(&mut self, life: LifeId) -> Option<&mut Life<S>> {
         self.life.as_mut().filter(|now| now.id == life)
     }
 }
 
-fn identity() -> Identity {
+pub(super) fn identity() -> Identity {
     Identity { service: "toy".to_owned(), trust_domain: "sim.local".to_owned(), shard: 0 }
 }
 
