@@ -7,3 +7,5 @@ mod harness;
 mod kills;
 mod python;
 mod recovery;
+mod streams;
+mod versions;

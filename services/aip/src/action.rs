@@ -4,13 +4,14 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use aip_sdk::{CallOptions, ClientError};
-use aip_wire::{Ack, AckStatus, ActionId, ActionResult};
-use clap::{Args, Subcommand};
+use aip_wire::{Ack, AckStatus, ActionId, ActionMode};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 
+use crate::lists::word;
 use crate::output::{self, Failure, because, say};
 use crate::profile::Options;
-use crate::{events, lists};
+use crate::{events, lists, stream};
 
 /// Standard input, as an input's name.
 const STDIN: &str = "-";
@@ -53,11 +54,21 @@ pub struct Call {
     /// How long the action may take, in milliseconds
     #[arg(long)]
     timeout_ms: Option<u64>,
-    /// Leave it in the worker's queue and do not wait for its end
-    #[arg(long = "async")]
-    queued: bool,
+    /// How: wait for its result, leave it in the worker's queue, or leave it there and have the worker stream
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+    /// Show what its worker streams, as it happens, to its end; streaming if no mode is given
+    #[arg(long)]
+    follow: bool,
     #[command(flatten)]
     options: Options,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Mode {
+    Sync,
+    Async,
+    Streaming,
 }
 
 #[derive(Args, Debug)]
@@ -97,23 +108,39 @@ async fn call(args: Call) -> Result<ExitCode, Failure> {
     let json = args.options.json;
     let input = read_input(&args.input).map_err(|failure| failure.json(json))?;
     let action_id = args.action_id.as_deref().map(parse_id).transpose()?.unwrap_or_else(ActionId::generate);
+    let mode = match (args.mode, args.follow) {
+        (Some(Mode::Sync) | None, false) => ActionMode::Sync,
+        (Some(Mode::Async), _) => ActionMode::Async,
+        (Some(Mode::Streaming), _) | (None, true) => ActionMode::Streaming,
+        (Some(Mode::Sync), true) => {
+            let failure = Failure::new("a synchronous action can't be followed").json(json);
+            return Err(failure.hint("leave --mode away, or say --mode async"));
+        }
+    };
+    let live = if args.follow { Some(args.options.live_client()?) } else { None };
     let client = args.options.client().await?;
     output::progress(json, &format!("calling {} as {action_id} …", args.capability));
     let options = CallOptions {
         action_id: Some(action_id),
         idempotency_key: args.key,
         timeout_ms: args.timeout_ms,
+        mode: Some(mode),
         ..CallOptions::default()
     };
-    if args.queued {
-        let ack =
-            client.submit(&args.capability, input, options).await.map_err(|error| told(&error, json))?;
-        acknowledge(&ack, json)?;
+    let refused = |error| told(&error, json);
+    if mode == ActionMode::Sync {
+        let result = client.call(&args.capability, input, options).await.map_err(refused)?;
+        stream::show_result(&result, json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let result = client.call(&args.capability, input, options).await.map_err(|error| told(&error, json))?;
-    show(&result, json)?;
-    Ok(ExitCode::SUCCESS)
+    let ack = client.submit(&args.capability, input, options).await.map_err(refused)?;
+    match live {
+        Some(live) => stream::show(live.follow(&ack.action_id, true).map_err(refused)?, json).await,
+        None => {
+            acknowledge(&ack, json)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
 }
 
 async fn cancel(args: Cancel) -> Result<ExitCode, Failure> {
@@ -152,7 +179,7 @@ async fn status(args: Status) -> Result<ExitCode, Failure> {
     say!("state       {}", word(&status.state));
     say!("updated     {}", word(&status.updated_at));
     if let Some(result) = &status.result {
-        show(result, false)?;
+        stream::show_result(result, false)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -162,22 +189,8 @@ async fn result(args: Status) -> Result<ExitCode, Failure> {
     let id = parse_id(&args.action_id).map_err(|failure| failure.json(json))?;
     let client = args.options.client().await?;
     let result = client.result(&id, args.wait_ms).await.map_err(|error| told(&error, json))?;
-    show(&result, json)?;
+    stream::show_result(&result, json)?;
     Ok(if result.error.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn show(result: &ActionResult, json: bool) -> Result<(), Failure> {
-    if json {
-        return output::print_json(result);
-    }
-    say!("{} {}", word(&result.status), result.action_id);
-    if let Some(output) = &result.output {
-        say!("{}", output::pretty(output));
-    }
-    if let Some(error) = &result.error {
-        say!("{}: {}", error.code, error.message);
-    }
-    Ok(())
 }
 
 fn told(error: &ClientError, json: bool) -> Failure {
@@ -216,13 +229,4 @@ fn read_input(input: &str) -> Result<Value, Failure> {
         None => input.to_owned(),
     };
     serde_json::from_str(&text).map_err(|error| because("the input is not JSON", &error))
-}
-
-/// How a value of the wire is spelled there.
-fn word(value: &impl serde::Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(Value::String(text)) => text,
-        Ok(other) => other.to_string(),
-        Err(_) => String::new(),
-    }
 }

@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use aip_wire::{ActionEventsRequest, ActionId, Event, EventStreamRequest, MessageBody};
+use aip_sdk::{ClientError, Follow, Told};
+use aip_wire::{ActionEventsRequest, ActionId, Event, EventStreamRequest};
 use clap::Args as ClapArgs;
 
-use crate::follow::{self, Heard};
 use crate::lists::word;
 use crate::output::{self, Failure, because, say};
 use crate::profile::Options;
+use crate::stream;
 
 #[derive(ClapArgs, Debug)]
 pub struct Args {
@@ -39,11 +40,8 @@ pub struct OfAction {
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let json = args.options.json;
     if args.follow {
-        let mut path = "/aip/v1/events".to_owned();
-        if !args.kinds.is_empty() {
-            path.push_str(&format!("?kinds={}", args.kinds.join(",")));
-        }
-        return follow(&args.options, &path, args.cursor).await;
+        let client = args.options.live_client()?;
+        return follow(client.follow_events(&args.kinds, args.cursor), json).await;
     }
     let client = args.options.client().await?;
     let mut request = EventStreamRequest { cursor: args.cursor, limit: None, kinds: args.kinds };
@@ -70,7 +68,7 @@ pub async fn of_action(args: OfAction) -> Result<ExitCode, Failure> {
         failure.hint("ids begin with act_").json(json)
     })?;
     if args.follow {
-        return follow(&args.options, &format!("/aip/v1/actions/{id}/events"), None).await;
+        return follow(args.options.live_client()?.follow(&id, false), json).await;
     }
     let client = args.options.client().await?;
     let mut request = ActionEventsRequest {
@@ -95,21 +93,17 @@ pub async fn of_action(args: OfAction) -> Result<ExitCode, Failure> {
     }
 }
 
-async fn follow(options: &Options, path: &str, cursor: Option<String>) -> Result<ExitCode, Failure> {
-    let json = options.json;
-    let mut stream = follow::Stream::open(options, path, cursor)?;
-    while let Some(heard) = stream.next().await? {
-        match heard {
-            Heard::Told(MessageBody::ActionEvents(page)) => {
-                page.events.iter().try_for_each(|event| show(event, json))?;
-            }
-            Heard::Told(MessageBody::EventStream(page)) => {
-                page.events.iter().try_for_each(|event| show(event, json))?;
-            }
-            Heard::Told(MessageBody::ActionResult(result)) if json => output::print_json(&result)?,
-            Heard::Told(MessageBody::ActionResult(result)) => say!("{}", word(&result.status)),
-            Heard::Told(_) => {}
-            Heard::Lost(why) => output::progress(json, &format!("the stream broke off ({why}); going on …")),
+async fn follow(follow: Result<Follow, ClientError>, json: bool) -> Result<ExitCode, Failure> {
+    let refused = |error| because("no live stream", &error).json(json);
+    let mut follow = follow.map_err(refused)?;
+    while let Some(told) = follow.next().await.map_err(refused)? {
+        match told {
+            Told::Event(event) => show(&event, json)?,
+            Told::Result(result) if json => output::print_json(&result)?,
+            Told::Result(result) => say!("{}", word(&result.status)),
+            Told::Lost(why) => stream::lost(json, &why),
+            // was not asked for
+            Told::Chunk(_) => {}
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -6,7 +6,6 @@ mod audit;
 mod dev;
 mod doctor;
 mod events;
-mod follow;
 mod health;
 mod keys;
 mod ledger;
@@ -18,7 +17,9 @@ mod receipts;
 mod service;
 mod setup;
 mod site;
+mod stream;
 mod validate;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,9 @@ enum Command {
     Audit(audit::Args),
     /// Show what the gateway offers to you
     Manifest(manifest::Args),
+    /// Look after workers' registrations
+    #[command(subcommand)]
+    Worker(worker::Command),
     /// Make and show keys
     #[command(subcommand)]
     Keys(keys::Command),
@@ -96,6 +100,7 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Events(args) => events::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Manifest(args) => manifest::run(args).await,
+        Command::Worker(command) => worker::run(command).await,
         Command::Keys(command) => keys::run(command),
         Command::Receipts(command) => receipts::run(command).await,
         Command::Ledger(command) => ledger::run(command).await,

@@ -138,6 +138,18 @@ impl Profile {
         }
     }
 
+    /// The profile's API key over HTTP, the road of live streams.
+    fn live_client(&self) -> Result<Client, Failure> {
+        let missing = || Failure::new("the profile has no [http] with an api_key, which live streams need");
+        let http = self.http.as_ref().ok_or_else(missing)?;
+        let key = self.file(http.api_key.as_ref().ok_or_else(missing)?);
+        let token = std::fs::read_to_string(&key)
+            .map_err(|error| because(&format!("can't read {}", key.display()), &error))?;
+        let proof = Proof::Bearer(token.trim().into());
+        Client::http(HttpConfig { url: http.url.clone(), proof })
+            .map_err(|error| because("can't set up HTTP", &error))
+    }
+
     async fn nats_client(
         &self,
         principal: Principal,
@@ -172,5 +184,10 @@ impl Options {
     pub async fn client(&self) -> Result<Client, Failure> {
         let profile = Profile::load(&self.profile).map_err(|failure| failure.json(self.json))?;
         profile.client(self.via).await.map_err(|failure| failure.json(self.json))
+    }
+
+    pub fn live_client(&self) -> Result<Client, Failure> {
+        let profile = Profile::load(&self.profile).map_err(|failure| failure.json(self.json))?;
+        profile.live_client().map_err(|failure| failure.json(self.json))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aip_names::limits::{WORKER_ANSWER_BYTES_MAX, WORKER_STOP_GRACE_MS};
-use aip_sdk::{ActionError, CapabilitySpec, Context, WorkerBuilder};
+use aip_sdk::{ActionError, CapabilitySpec, ChunkError, Context, WorkerBuilder};
 use aip_wire::{IdempotencyRequirement, RetrySafety, RiskLevel, SideEffect};
 use bytes::Bytes;
 use schemars::JsonSchema;
@@ -58,6 +58,10 @@ pub struct Order {
     #[serde(default)]
     #[schemars(range(max = 60_000))]
     delay_ms: u64,
+    /// Streams so many chunks: half of them during the delay, the others when it has not misbehaved.
+    #[serde(default)]
+    #[schemars(range(max = 1_000))]
+    chunks: u16,
 }
 
 /// What the schema of its output promises.
@@ -110,7 +114,7 @@ pub fn offer(mut worker: WorkerBuilder, book: &Book) -> WorkerBuilder {
         .key(IdempotencyRequirement::Optional)
         .risk(RiskLevel::Low);
         // both: what is not safe shows how a lost worker ends
-        let spec = spec.queued();
+        let spec = spec.streaming();
         let book = book.clone();
         worker = worker.capability(spec, move |context, order| misbehave(book.clone(), context, order));
     }
@@ -129,7 +133,15 @@ pub async fn misbehave(book: Book, context: Context, order: Order) -> Result<Sai
     let attempt = context.attempt();
     let mode =
         if order.attempts.is_some_and(|attempts| attempt > attempts) { Mode::None } else { order.mode };
-    tokio::time::sleep(Duration::from_millis(order.delay_ms)).await;
+    let half = order.chunks / 2;
+    let delay = Duration::from_millis(order.delay_ms);
+    if half == 0 {
+        tokio::time::sleep(delay).await;
+    }
+    for chunk in 1..=half {
+        stream(&context, chunk).await?;
+        tokio::time::sleep(delay / u32::from(half)).await;
+    }
     if !order.before_effect || mode == Mode::None {
         book.once(&context, |_| Ok(true)).await?;
     }
@@ -152,7 +164,16 @@ pub async fn misbehave(book: Book, context: Context, order: Order) -> Result<Sai
         Mode::WrongSchema => return Ok(Said(json!({ "ok": "perhaps", "mode": mode }))),
         Mode::None | Mode::Garbage | Mode::Oversize | Mode::WrongAction => {}
     }
+    for chunk in half + 1..=order.chunks {
+        stream(&context, chunk).await?;
+    }
     Ok(Said(json!({ "ok": true, "mode": mode, "attempt": attempt })))
+}
+
+async fn stream(context: &Context, chunk: u16) -> Result<(), ActionError> {
+    let said = json!({ "chunk": chunk, "attempt": context.attempt() });
+    let failed = |error: ChunkError| ActionError::temporary("sandbox.chaos.stream", error.to_string());
+    context.chunks().data(said).await.map_err(failed)
 }
 
 pub async fn count(book: Book, context: Context, question: Question) -> Result<Counted, ActionError> {

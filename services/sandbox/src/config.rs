@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use aip_names::{Identity, NameError, TrustDomain, limits};
+use aip_names::{Identity, NameError, TrustDomain, Version, limits};
 use aip_wire::{IdError, PrincipalId};
 use serde::Deserialize;
 
@@ -17,6 +17,8 @@ pub struct Config {
     /// Where the providers keep their data.
     pub data_dir: PathBuf,
     pub nats: Nats,
+    /// Of the workers: another one runs beside it, and gets the new actions when it registers later.
+    pub version: Version,
     /// Which providers run in this process.
     pub providers: Vec<Provider>,
     /// Actions that each provider runs at a time.
@@ -68,6 +70,7 @@ struct File {
     signing_key: PathBuf,
     data_dir: PathBuf,
     nats: NatsFile,
+    version: Option<String>,
     providers: Option<Vec<Provider>>,
     running_max: Option<u64>,
     drain_ms: Option<u64>,
@@ -114,6 +117,10 @@ impl Config {
                 identity: file.nats.identity.parse().map_err(name("nats.identity"))?,
                 seed: folder.join(file.nats.seed),
             },
+            version: file
+                .version
+                .map_or(Ok(Version::V1), |version| Version::new(&version))
+                .map_err(name("version"))?,
             providers: file.providers.unwrap_or_else(|| Provider::ALL.to_vec()),
             running_max: usize::try_from(running_max).unwrap_or(limits::WORKER_RUNNING_DEFAULT),
             drain_ms: within("drain_ms", file.drain_ms, limits::DRAIN_MS, least, limits::DRAIN_MS_MAX)?,
@@ -193,6 +200,7 @@ mod tests {
         assert!(told(&MINIMAL.replace("aip.local", "")).contains("trust_domain"));
         assert!(told(&MINIMAL.replace("worker-sandbox\"", "sandbox\"")).contains("nats.identity"));
         assert!(told(&MINIMAL.replace("service:sandbox", "")).contains("principal"));
+        assert!(told(&format!("version = \"two\"\n{MINIMAL}")).contains("version"));
         assert!(told(&format!("running_max = 0\n{MINIMAL}")).contains("running_max"));
     }
 }

@@ -1,7 +1,7 @@
-//! Writes reports: an output of some size, with a part that is not for everybody.
+//! Writes reports: an output of some size, with a part that is not for everybody, streamed section by section.
 
 use aip_names::limits::SANDBOX_REPORT_SECTIONS_MAX;
-use aip_sdk::{ActionError, CapabilitySpec, Context, WorkerBuilder};
+use aip_sdk::{ActionError, CapabilitySpec, Chunks, Context, WorkerBuilder};
 use aip_wire::{DataSensitivity, IdempotencyRequirement, RetrySafety, SideEffect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ pub fn offer(worker: WorkerBuilder, book: &Book) -> WorkerBuilder {
     )
     .key(IdempotencyRequirement::Optional)
     .data(DataSensitivity::Confidential, true)
-    .queued();
+    .streaming();
     let book = book.clone();
     worker.capability(write, move |context, order| compose(book.clone(), context, order))
 }
@@ -87,6 +87,7 @@ pub async fn compose(book: Book, context: Context, order: Order) -> Result<Repor
         })
         .await?;
     let sections: Vec<Section> = (1..=kept.sections).map(section).collect();
+    stream(context.chunks(), &sections).await;
     Ok(Report {
         report_id: kept.report_id,
         title: kept.title,
@@ -94,6 +95,21 @@ pub async fn compose(book: Book, context: Context, order: Order) -> Result<Repor
         words: sections.len() as u64 * WORDS_PER_SECTION as u64,
         sections,
     })
+}
+
+/// The report itself says all of it again, so it does not depend on its stream.
+async fn stream(chunks: &Chunks, sections: &[Section]) {
+    let of = sections.len() as u64;
+    for (done, section) in (1..).zip(sections) {
+        let told = async {
+            chunks.data(section.text.as_str()).await?;
+            chunks.progress(done, of, &section.heading).await
+        };
+        if let Err(error) = told.await {
+            tracing::info!(%error, "a report is written without streaming the rest of it");
+            return;
+        }
+    }
 }
 
 fn section(number: u16) -> Section {

@@ -119,6 +119,7 @@ async fn start(
     principal.display_name = Some(format!("{service} of the sandbox"));
     let results = config.data_dir.join(format!("{service}-results.redb"));
     let worker = WorkerConfig {
+        version: config.version,
         running_max: config.running_max,
         drain_ms: config.drain_ms,
         ..WorkerConfig::new(

@@ -421,6 +421,10 @@ pub const WORKER_REPORT_TIMEOUT_MS: u64 = 3_000;
 pub const WORKER_REPORT_BACKOFF_FIRST_MS: u64 = 100;
 /// The longest that a try at a report waits.
 pub const WORKER_REPORT_BACKOFF_MAX_MS: u64 = 1_000;
+/// Chunks of one action that wait behind the one that is sent: a handler that streams faster has to wait.
+pub const WORKER_CHUNKS_QUEUED_MAX: usize = 16;
+/// Times in a row that a chunk gets another number because its own is taken.
+pub const WORKER_CHUNK_NUMBERS_MAX: u32 = 4;
 /// How long the gateway may take to answer a registration.
 pub const WORKER_REGISTER_TIMEOUT_MS: u64 = 5_000;
 /// How often a worker registers again.
@@ -442,6 +446,16 @@ pub const CLIENT_PATIENCE_MS: u64 = 5_000;
 pub const CLIENT_REPLY_GRACE_MS: u64 = 3_000;
 /// How long a client waits for the answer to a question that does not wait itself.
 pub const CLIENT_QUERY_TIMEOUT_MS: u64 = 10_000;
+/// The longest silence of a live stream before its reader takes the connection for lost: some heartbeats.
+pub const FOLLOW_SILENCE_MS: u64 = 3 * STREAM_HEARTBEAT_MS;
+/// How long nothing may come by the subject of a stream before its reader asks whether it missed something.
+pub const FOLLOW_QUIET_MS: u64 = 5_000;
+/// Tries at a stream that may come to nothing one after the other, with the pauses of a client's attempts.
+pub const FOLLOW_FAILURES_MAX: u32 = 60;
+/// Pages that are read at a time to catch up with a stream; the rest is read the next time.
+pub const FOLLOW_PAGES_MAX: usize = 1_000;
+/// Event ids that a follower remembers, so that none is told twice.
+pub const FOLLOW_SEEN_MAX: usize = 10_000;
 
 // === sandbox ===
 

@@ -105,6 +105,14 @@ impl CapabilitySpec {
         self
     }
 
+    /// Streams while it works ([`Context::chunks`]): it may be called in streaming mode, and as [`queued`](Self::queued),
+    /// whose chunks may be followed as well.
+    #[must_use]
+    pub fn streaming(mut self) -> CapabilitySpec {
+        self.contract.execution.supports_streaming = true;
+        self.queued()
+    }
+
     /// Its function watches [`Context::stop`] and, when asked to cancel, either ends with
     /// [`ActionError::cancelled`] because nothing was or will be done, or goes on to its end.
     #[must_use]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use aip_bus::{Bus, BusError, Settings};
 use aip_crypto::{Did, SigningKey};
 use aip_names::limits::CLIENT_QUERY_TIMEOUT_MS;
-use aip_names::{Identity, NameError, TrustDomain};
+use aip_names::{Identity, NameError, Service, TrustDomain, Version};
 use aip_wire::{
     Ack, ActionId, ActionResult, ActionResultRequest, ActionStatus, ActionStatusRequest, Cancel,
     CancelTarget, Manifest, ManifestRequest, MessageBody, Principal, ProtocolError, ReceiptChain,
@@ -17,14 +17,19 @@ use aip_wire::{
 use secrecy::SecretString;
 
 use crate::error;
+use crate::manifest::manifest;
 
 mod ask;
 mod call;
+mod follow;
 mod http;
 mod nats;
 mod reads;
+mod sse;
+mod subject;
 
 pub use call::CallOptions;
+pub use follow::{Follow, Told};
 
 use ask::Asker;
 use http::Http;
@@ -59,7 +64,8 @@ pub enum Proof {
 /// A client over HTTP.
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
-    /// `http://host:port` or `https://host`, without the path.
+    /// `http://host:port` or `https://host`, without the path. Several gateways are separated by commas: who gets no answer
+    /// from one goes on with the next.
     pub url: String,
     pub proof: Proof,
 }
@@ -136,6 +142,19 @@ impl Client {
             MessageBody::Ack(ack) => Ok(*ack),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Takes back, as the worker's principal, all that a worker version has registered: new actions find nothing of it any
+    /// more, and those that were admitted for it stay. Stop its processes first, because one that serves registers again.
+    ///
+    /// # Errors
+    /// [`ClientError::Invalid`] for a client that does not sign; else the gateway refused it or could not be asked.
+    pub async fn withdraw(&self, service: &Service, version: Version) -> Result<(), ClientError> {
+        let signer = self.asker.signer.as_ref().ok_or_else(|| ClientError::Invalid {
+            reason: "a registration is signed by its worker's key".to_owned(),
+        })?;
+        let empty = manifest(signer.principal(), service, version, Vec::new());
+        self.query(empty.into(), None).await.map(|_| ())
     }
 
     /// Connects to NATS in the background; questions fail as unreachable until the connection stands.

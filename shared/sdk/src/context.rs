@@ -10,6 +10,8 @@ use aip_wire::{ActionId, ExternalAccountRef, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::chunks::Chunks;
+
 /// The trusted context of one action.
 #[derive(Debug, Clone)]
 pub struct Context {
@@ -19,6 +21,7 @@ pub struct Context {
     stop: CancellationToken,
     cancelled: CancellationToken,
     begun_before: bool,
+    chunks: Chunks,
 }
 
 impl Context {
@@ -33,6 +36,7 @@ impl Context {
             stop,
             cancelled: CancellationToken::new(),
             begun_before: false,
+            chunks: Chunks::to_nobody(),
         }
     }
 
@@ -45,6 +49,11 @@ impl Context {
 
     pub(crate) fn begun_by_an_earlier_life(mut self, begun_before: bool) -> Context {
         self.begun_before = begun_before;
+        self
+    }
+
+    pub(crate) fn streaming_to(mut self, chunks: Chunks) -> Context {
+        self.chunks = chunks;
         self
     }
 
@@ -117,6 +126,12 @@ impl Context {
     /// Whether somebody asked to cancel the action. It may still be completed; what the handler returns is the end.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.is_cancelled()
+    }
+
+    /// What the handler streams while it works. In a context that was made for a test, and in a synchronous action,
+    /// nobody listens.
+    pub fn chunks(&self) -> &Chunks {
+        &self.chunks
     }
 
     pub fn trace(&self) -> &TraceContext {

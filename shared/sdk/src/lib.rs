@@ -28,14 +28,17 @@
 //! own, enforces deadlines, catches panics, registers the manifest and drains. What it cannot do is make a provider's
 //! effect happen once: give providers [`Context::effect_id`] as their idempotency key.
 //!
-//! **A client** calls capabilities through the gateway, over NATS or HTTP: see [`Client`].
+//! **A client** calls capabilities through the gateway, over NATS or HTTP, and follows what happens: see [`Client`],
+//! [`Client::stream`] and [`Client::follow`].
 //!
 //! Nothing here decides who may do what: that is the gateway's, and a handler takes its word from [`Context`] only.
 
 mod capability;
+mod chunks;
 mod client;
 mod context;
 mod error;
+mod manifest;
 mod shutdown;
 mod store;
 mod worker;
@@ -43,7 +46,8 @@ mod worker;
 pub use aip_bus as bus;
 pub use aip_wire as wire;
 pub use capability::{CapabilitySpec, SpecError};
-pub use client::{CallOptions, Client, ClientError, HttpConfig, NatsConfig, Proof};
+pub use chunks::{ChunkError, Chunks, Content};
+pub use client::{CallOptions, Client, ClientError, Follow, HttpConfig, NatsConfig, Proof, Told};
 pub use context::Context;
 pub use error::ActionError;
 pub use shutdown::terminated;

@@ -27,6 +27,7 @@ mod answer;
 mod cancel;
 mod dispatch;
 mod execute;
+mod publish;
 mod queue;
 mod register;
 mod report;
@@ -172,7 +173,9 @@ impl WorkerBuilder {
                 return Err(WorkerError::Twice(id));
             }
         }
-        let queued = by_id.values().any(|offered| offered.supports(ActionMode::Async));
+        let queued = by_id
+            .values()
+            .any(|offered| offered.supports(ActionMode::Async) || offered.supports(ActionMode::Streaming));
         let registrar = Registrar::new(bus.clone(), &config, by_id.values().map(|o| o.capability.clone()))?;
         let store = Arc::new(Store::open(&config.store)?);
         let stop_handlers = CancellationToken::new();
@@ -303,7 +306,7 @@ impl Worker {
         self.listening.abort();
         teller.abort();
         let closed = self.store.closed();
-        drop((self.store, self.stop_handlers, self._stop_handlers));
+        drop((self.store, self.queue, self.stop_handlers, self._stop_handlers));
         // what is left behind may hold it; nobody waits for that
         let closed = tokio::time::timeout(Duration::from_millis(limits::WORKER_STOP_GRACE_MS), closed).await;
         let clean = clean && closed.is_ok();

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use aip_crypto::{Did, SigningKey, sign_envelope, verify_envelope};
 use aip_names::limits::{CLIENT_ATTEMPTS_MAX, CLIENT_BACKOFF_FIRST_MS, CLIENT_BACKOFF_MAX_MS};
-use aip_wire::validate::Checked;
+use aip_wire::read::Bounds;
+use aip_wire::validate::{self, Checked};
 use aip_wire::{
     CorrelationId, Envelope, MessageBody, MessageId, MessageType, Principal, ProtocolError, Timestamp,
 };
@@ -60,6 +61,10 @@ pub(super) struct Asker {
 impl Signer {
     pub fn new(principal: Principal, key: Arc<SigningKey>, gateway: Option<Did>) -> Signer {
         Signer { principal, key, gateway: gateway.map(OnceLock::from).unwrap_or_default() }
+    }
+
+    pub fn principal(&self) -> &Principal {
+        &self.principal
     }
 
     /// Whether the gateway signed it.
@@ -118,6 +123,13 @@ impl Asker {
                 return Err(failed);
             }
         }
+    }
+
+    /// What was published without being asked for. None when the gateway did not sign it.
+    pub fn pushed(&self, payload: &[u8]) -> Option<MessageBody> {
+        let (checked, _) = validate::frame(payload, &Bounds::FRAME).ok()?;
+        let signed = self.signer.as_ref().is_none_or(|signer| signer.verify(checked.value()).is_ok());
+        signed.then(|| checked.into_parts().1.body)
     }
 
     fn sealed(&self, envelope: &Envelope) -> Result<Value, ClientError> {

@@ -108,7 +108,7 @@ impl Client {
         }
     }
 
-    /// Has an asynchronous action taken, and does not wait for its end. The acknowledgement names the action whose
+    /// Has an asynchronous or streaming action taken, and does not wait for its end. The acknowledgement names the action whose
     /// result is asked for: the first one's under an idempotency key.
     ///
     /// # Errors
@@ -119,7 +119,8 @@ impl Client {
         input: Value,
         options: CallOptions,
     ) -> Result<Ack, ClientError> {
-        let options = CallOptions { mode: Some(ActionMode::Async), ..options };
+        let mode = options.mode.filter(|mode| *mode == ActionMode::Streaming).unwrap_or(ActionMode::Async);
+        let options = CallOptions { mode: Some(mode), ..options };
         let mut call = Call::new(capability, input, options)?;
         // the same id is the same action, so it may be sent until it is acknowledged
         call.may_resend = true;
@@ -215,8 +216,8 @@ impl Call {
         let capability_id = CapabilityId::parse(capability)
             .map_err(|error| ClientError::Invalid { reason: error.to_string() })?;
         let usual_ms = match options.mode {
-            Some(ActionMode::Async) => ACTION_ASYNC_TIMEOUT_DEFAULT_MS,
-            _ => ACTION_TIMEOUT_DEFAULT_MS,
+            Some(ActionMode::Async | ActionMode::Streaming) => ACTION_ASYNC_TIMEOUT_DEFAULT_MS,
+            Some(ActionMode::Sync) | None => ACTION_TIMEOUT_DEFAULT_MS,
         };
         let timeout_ms = options.timeout_ms.unwrap_or(usual_ms);
         let deadline = Instant::now() + Duration::from_millis(timeout_ms);

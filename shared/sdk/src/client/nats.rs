@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use aip_bus::{Bus, BusError, Parcel, RequestError};
-use aip_names::{Service, Subject, TrustDomain, Version};
+use aip_names::{Atom, Service, Subject, TrustDomain, Version};
 use aip_wire::read::Bounds;
 use aip_wire::validate::{self, Checked};
-use aip_wire::{MessageType, TransportMessage};
+use aip_wire::{CorrelationId, MessageType, TransportMessage};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 use serde_json::Value;
 
 use super::ask::Lost;
@@ -25,6 +28,23 @@ impl Nats {
 
     pub async fn ready(&self, timeout: Duration) -> Result<(), BusError> {
         self.bus.ready(timeout).await
+    }
+
+    /// What is published on the subject of a correlation id, from now on.
+    pub async fn listen(
+        &self,
+        correlation_id: &CorrelationId,
+    ) -> Result<BoxStream<'static, Bytes>, ClientError> {
+        let correlation = Atom::new(correlation_id.as_str())?;
+        let subject = Subject::stream(&self.trust_domain, &Service::gateway(), Version::V1, correlation);
+        let subject = subject.to_string();
+        let subscribed = self.bus.client().subscribe(subject.clone()).await;
+        let subscribed = subscribed.map_err(|error| BusError::Subscribe {
+            action: "listen to",
+            subject,
+            detail: error.to_string(),
+        })?;
+        Ok(subscribed.map(|message| message.payload).boxed())
     }
 
     pub async fn send(

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Tamper, WorkerConfig, answer};
 use crate::capability::Offered;
+use crate::chunks::Outlet;
 use crate::store::Store;
 
 /// What serves a worker's subject.
@@ -57,6 +58,16 @@ pub(super) struct Received {
     pub offered: Offered,
     /// Of capability, tenant and input.
     pub digest: String,
+    /// Where its chunks go; none when nobody listens.
+    pub outlet: Option<Outlet>,
+}
+
+/// How a dispatch came.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Door {
+    /// Somebody waits for the answer.
+    Request,
+    Queue,
 }
 
 /// What is said to a dispatch.
@@ -94,7 +105,7 @@ impl Handler for Dispatcher {
         };
         drop(request);
         let (_, envelope) = checked.into_parts();
-        let ended = match inner.accept(&envelope, &metadata, ActionMode::Sync) {
+        let ended = match inner.accept(&envelope, &metadata, Door::Request) {
             Ok(received) => inner.end_of(received).await,
             Err(refusal) => Arc::new(Ended::Refused(refusal.into())),
         };
@@ -125,7 +136,7 @@ impl Inner {
         &self,
         envelope: &Envelope,
         metadata: &Map<String, Value>,
-        mode: ActionMode,
+        door: Door,
     ) -> Result<Received, Refusal> {
         let MessageBody::Action(action) = &envelope.body else {
             return Err(Refusal::of(codes::ENVELOPE_NOT_SERVED));
@@ -140,7 +151,8 @@ impl Inner {
             let message = "the trusted context is about another action";
             return Err(Refusal::new(codes::AUTH_CLAIM, "", message));
         }
-        if action.mode.unwrap_or(ActionMode::Sync) != mode {
+        let mode = action.mode.unwrap_or(ActionMode::Sync);
+        if (mode == ActionMode::Sync) != (door == Door::Request) {
             return Err(Refusal::of(codes::CAPABILITY_MODE));
         }
         let Some(offered) = self.offered.get(&action.capability_id) else {
@@ -157,7 +169,8 @@ impl Inner {
             return Err(Refusal::of(codes::CAPABILITY_MODE));
         }
         let digest = canonical::hash(&json!([action.capability_id, trusted.tenant, action.input]));
-        Ok(Received { action: (**action).clone(), trusted, offered: offered.clone(), digest })
+        let (action, offered) = ((**action).clone(), offered.clone());
+        Ok(Received { action, trusted, offered, digest, outlet: None })
     }
 
     /// Begins the action, or joins it where it runs, and waits for its end.

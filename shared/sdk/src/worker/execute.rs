@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::answer;
 use super::dispatch::{Ended, Inner, Received, Signals, id_conflict};
 use crate::capability::may_run_again;
+use crate::chunks::Chunks;
 use crate::context::Context;
 use crate::error::ActionError;
 use crate::store::Known;
@@ -117,7 +118,8 @@ impl Inner {
         let key = received.action.idempotency_key.as_deref();
         let context = Context::new(received.trusted.clone(), key, stop.clone())
             .cancelled_by(cancelled.clone())
-            .begun_by_an_earlier_life(begun_before);
+            .begun_by_an_earlier_life(begun_before)
+            .streaming_to(chunks(received, stop));
         let deadline = context.deadline();
         let mut handler = tokio::spawn(received.offered.run(context, received.action.input.clone()));
         let stopping = tokio::select! {
@@ -134,6 +136,14 @@ impl Inner {
         let (action, capability) = (&received.action.id, &received.action.capability_id);
         tracing::warn!(%action, %capability, stopping, "a handler did not stop when told to");
         Ran::Left { stopping }
+    }
+}
+
+fn chunks(received: &Received, stop: &CancellationToken) -> Chunks {
+    match &received.outlet {
+        _ if !received.offered.contract.execution.supports_streaming => Chunks::undeclared(),
+        Some(outlet) => Chunks::to_gateway(outlet.clone(), stop.clone()),
+        None => Chunks::to_nobody(),
     }
 }
 

@@ -10,14 +10,15 @@ use aip_names::limits::{
 };
 use aip_names::{queue_consumer_name, queue_stream_name};
 use aip_wire::read::Bounds;
-use aip_wire::{ActionMode, Refusal, Timestamp, codes, validate};
+use aip_wire::{Refusal, Timestamp, codes, validate};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::WorkerConfig;
-use super::dispatch::{Ended, Inner, Received};
+use super::dispatch::{Door, Ended, Inner, Received};
+use super::publish::Publishing;
 use super::report::{Attempt, Reporter, Taken};
 
 /// The taking side of the queue.
@@ -114,7 +115,7 @@ impl Queue {
 
     /// Works on a message. None leaves it as it is: the queue hands it out again after a while.
     async fn attempt(&self, job: &Job) -> Option<Worked> {
-        let received = match self.read(job) {
+        let mut received = match self.read(job) {
             Ok(received) => received,
             Err(refusal) if refusal.code == codes::WORKER_UNAVAILABLE => {
                 // another replica, newer or older, may take it
@@ -128,18 +129,28 @@ impl Queue {
         let attempt = Attempt { action: received.action.id.clone(), number: received.trusted.attempt };
         let left_ms = received.trusted.deadline_ms.saturating_sub(Timestamp::now().as_ms());
         let deadline = Instant::now() + Duration::from_millis(left_ms);
-        match self.reporter.started(&attempt, deadline).await {
-            Taken::Yes => {}
-            Taken::No(why) => {
-                tracing::info!(action = %attempt.action, attempt = attempt.number, why, "an attempt may not begin");
+        let stands = match self.reporter.started(&attempt, deadline).await {
+            Taken::Yes(stands) => stands,
+            Taken::No(error) => {
+                tracing::info!(action = %attempt.action, attempt = attempt.number, code = error.code, "an attempt may not begin");
                 return Some(Worked::Done);
             }
             Taken::Unheard(why) => {
                 tracing::warn!(action = %attempt.action, why, "the gateway could not be asked for an attempt");
                 return None;
             }
-        }
-        let ended = self.run_heard(received, &attempt).await;
+        };
+        // an attempt whose result was lost may have streamed to the end: then this one is not heard any more
+        let ended = stands.is_some_and(|stream| stream.ended);
+        let streams = received.offered.contract.execution.supports_streaming && !ended;
+        let publishing = streams.then(|| {
+            let next = stands.map_or(1, |stream| stream.next_sequence);
+            let (outlet, publishing) =
+                Publishing::begin(&self.reporter, &self.inner, &attempt, next, deadline);
+            received.outlet = Some(outlet);
+            publishing
+        });
+        let ended = self.run_heard(received, publishing, &attempt).await;
         // the gateway keeps what comes after the deadline as evidence
         let until = deadline.max(Instant::now()) + Duration::from_millis(2 * LEASE_HEARTBEAT_MS);
         let taken = match &*ended {
@@ -149,9 +160,9 @@ impl Queue {
             Ended::Silent => return None,
         };
         match taken {
-            Taken::Yes => Some(Worked::Done),
-            Taken::No(why) => {
-                tracing::warn!(action = %attempt.action, attempt = attempt.number, why, "an end does not count");
+            Taken::Yes(_) => Some(Worked::Done),
+            Taken::No(error) => {
+                tracing::warn!(action = %attempt.action, attempt = attempt.number, code = error.code, "an end does not count");
                 Some(Worked::Done)
             }
             Taken::Unheard(why) => {
@@ -164,13 +175,24 @@ impl Queue {
     fn read(&self, job: &Job) -> Result<Received, Refusal> {
         let (checked, metadata) = validate::frame(job.payload(), &Bounds::FRAME)?;
         let (_, envelope) = checked.into_parts();
-        self.inner.accept(&envelope, &metadata, ActionMode::Async)
+        self.inner.accept(&envelope, &metadata, Door::Queue)
     }
 
     /// Runs the attempt and is heard of meanwhile. When another worker has it, it is told to stop, and what it says at
     /// the end is evidence.
-    async fn run_heard(&self, received: Received, attempt: &Attempt) -> Arc<Ended> {
-        let end = self.inner.end_of(received);
+    async fn run_heard(
+        &self,
+        received: Received,
+        publishing: Option<Publishing>,
+        attempt: &Attempt,
+    ) -> Arc<Ended> {
+        let end = async {
+            let ended = self.inner.end_of(received).await;
+            if let Some(publishing) = publishing {
+                publishing.end(&ended).await;
+            }
+            ended
+        };
         tokio::pin!(end);
         let pause = Duration::from_millis(LEASE_HEARTBEAT_MS);
         let mut beats = tokio::time::interval_at(Instant::now() + pause, pause);
@@ -187,9 +209,9 @@ impl Queue {
                 heard = self.reporter.running(attempt, sequence) => heard,
             };
             match heard {
-                Taken::Yes => {}
-                Taken::No(why) => {
-                    tracing::warn!(action = %attempt.action, attempt = attempt.number, why, "an attempt is superseded");
+                Taken::Yes(_) => {}
+                Taken::No(error) => {
+                    tracing::warn!(action = %attempt.action, attempt = attempt.number, code = error.code, "an attempt is superseded");
                     self.inner.supersede(&attempt.action);
                     counts = false;
                 }

@@ -13,21 +13,14 @@ use aip_names::limits::{
 use aip_names::{NameError, Service, Subject, Version, metrics as names};
 use aip_wire::read::Bounds;
 use aip_wire::{
-    Capability, Envelope, Manifest, MessageBody, MessageType, ProfileId, ProtocolError, Timestamp,
-    TransportMessage, validate,
+    Capability, Envelope, Manifest, MessageBody, MessageType, ProtocolError, Timestamp, TransportMessage,
+    validate,
 };
-use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::WorkerConfig;
-
-/// The form of a manifest (9.1).
-const MANIFEST_VERSION: &str = "aip-manifest/v1";
-/// The profile that a worker speaks (20.4).
-const PROFILE: &str = "aip.native.nats.v1";
-/// The manifest extension that tells the gateway where handlers are reached and what they do.
-const EXTENSION: &str = "aip.worker";
+use crate::manifest::manifest;
 
 /// What the gateway has said last.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,13 +63,14 @@ impl Registrar {
         let message_type = aip_names::MessageType::new(MessageType::Manifest.as_str())?;
         let subject = Subject::message(&config.trust_domain, &Service::gateway(), Version::V1, &message_type)
             .to_string();
+        let of = |capabilities| manifest(&config.principal, &config.service, config.version, capabilities);
         Ok(Registrar {
             bus,
             key: Arc::clone(&config.key),
             service: config.service.clone(),
             subject,
-            full: manifest(config, capabilities),
-            empty: manifest(config, Vec::new()),
+            full: of(capabilities),
+            empty: of(Vec::new()),
         })
     }
 
@@ -173,39 +167,4 @@ fn epoch(link: &Link) -> Option<u64> {
 fn backoff_ms(attempt: u32) -> u64 {
     let doublings = attempt.saturating_sub(1).min(16);
     (WORKER_REGISTER_BACKOFF_FIRST_MS << doublings).min(WORKER_REGISTER_BACKOFF_MAX_MS)
-}
-
-fn manifest(config: &WorkerConfig, capabilities: Vec<Capability>) -> Manifest {
-    let handlers: Vec<_> = capabilities
-        .iter()
-        .map(|capability| {
-            let execution = capability.contract.as_ref().map(|contract| &contract.execution);
-            let modes = [
-                ("sync", execution.is_none_or(|execution| execution.supports_sync)),
-                ("async", execution.is_some_and(|execution| execution.supports_async)),
-            ];
-            let modes: Vec<_> =
-                modes.into_iter().filter_map(|(mode, offered)| offered.then_some(mode)).collect();
-            let cancel = execution.is_some_and(|execution| execution.supports_cancel);
-            json!({ "capability_id": capability.id, "modes": modes, "cancel": cancel })
-        })
-        .collect();
-    let worker = json!({
-        "service": config.service.as_str(),
-        "version": config.version.to_string(),
-        "handlers": handlers,
-    });
-    Manifest {
-        manifest_version: MANIFEST_VERSION.to_owned(),
-        agent: config.principal.clone(),
-        capabilities,
-        profiles: ProfileId::parse(PROFILE).into_iter().collect(),
-        resources: Vec::new(),
-        channels: Vec::new(),
-        security: None,
-        governance: None,
-        limits: None,
-        compatibility: None,
-        extensions: Some(json!({ EXTENSION: worker })),
-    }
 }

@@ -1,4 +1,4 @@
-//! Says to the gateway what becomes of an asynchronous attempt, signed, again and again until it is taken: by then it
+//! Says to the gateway what becomes of a queued attempt, signed, again and again until it is taken: by then it
 //! stands in the ledger, and the message of the queue may go.
 
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use aip_names::limits::{
     WORKER_REPORT_BACKOFF_FIRST_MS, WORKER_REPORT_BACKOFF_MAX_MS, WORKER_REPORT_TIMEOUT_MS,
 };
 use aip_names::{NameError, Service, Subject, Version};
-use aip_wire::attempt::{EXTENSION, Phase, Report};
+use aip_wire::attempt::{EXTENSION, Phase, Report, Stream};
 use aip_wire::read::Bounds;
 use aip_wire::{
     ActionId, ActionResult, Envelope, Heartbeat, MessageBody, MessageId, MessageType, Principal,
-    ProtocolError, Timestamp, TransportMessage, validate,
+    ProtocolError, StreamChunk, Timestamp, TransportMessage, validate,
 };
 use serde_json::json;
 use tokio::time::Instant;
@@ -29,6 +29,7 @@ pub(super) struct Reporter {
     /// Tells this process's attempts from those of every other.
     worker: String,
     heartbeats: String,
+    chunks: String,
     results: String,
 }
 
@@ -40,11 +41,12 @@ pub(super) struct Attempt {
 }
 
 /// What the gateway made of a report.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) enum Taken {
-    Yes,
-    /// The attempt does not count any more, or never did.
-    No(String),
+    /// With how far the action's stream reaches, when that is said.
+    Yes(Option<Stream>),
+    /// It changes nothing: mostly because the attempt does not count any more, or never did.
+    No(Box<ProtocolError>),
     /// It could not be told in time.
     Unheard(String),
 }
@@ -64,6 +66,7 @@ impl Reporter {
             // random, like a message's
             worker: format!("{}/{}", config.service, MessageId::generate()),
             heartbeats: subject(MessageType::Heartbeat)?,
+            chunks: subject(MessageType::StreamChunk)?,
             results: subject(MessageType::ActionResult)?,
         })
     }
@@ -77,6 +80,11 @@ impl Reporter {
     pub async fn running(&self, attempt: &Attempt, sequence: u64) -> Taken {
         let once = Instant::now();
         self.told(attempt, Phase::Running, None, beat(sequence).into(), once).await
+    }
+
+    /// Says a chunk until `until`. The same chunk said twice is one.
+    pub async fn streamed(&self, attempt: &Attempt, chunk: StreamChunk, until: Instant) -> Taken {
+        self.told(attempt, Phase::Streamed, None, chunk.into(), until).await
     }
 
     /// Says until `until` that the attempt was not executed after all.
@@ -131,7 +139,11 @@ impl Reporter {
         sign_envelope(&mut envelope, &self.key).map_err(|error| told(&error))?;
         let parcel =
             Parcel::new(&TransportMessage { envelope, metadata: None }).map_err(|error| told(&error))?;
-        let subject = if report.phase == Phase::Ended { &self.results } else { &self.heartbeats };
+        let subject = match report.phase {
+            Phase::Started | Phase::Running | Phase::Refused => &self.heartbeats,
+            Phase::Streamed => &self.chunks,
+            Phase::Ended => &self.results,
+        };
         let timeout = Duration::from_millis(WORKER_REPORT_TIMEOUT_MS);
         let answer = self.bus.request(subject, parcel, timeout).await.map_err(|error| told(&error))?;
         let (checked, _) = validate::frame(&answer.payload, &Bounds::FRAME).map_err(|error| told(&error))?;
@@ -143,8 +155,8 @@ impl Reporter {
             MessageBody::Error(body) if body.error.retryable == Some(true) => {
                 Err(format!("{}: {}", body.error.code, body.error.message))
             }
-            MessageBody::Error(body) => Ok(Taken::No(format!("{}: {}", body.error.code, body.error.message))),
-            _ => Ok(Taken::Yes),
+            MessageBody::Error(body) => Ok(Taken::No(Box::new(body.error))),
+            _ => Ok(Taken::Yes(Stream::read(answer.extensions.as_ref())?)),
         }
     }
 }

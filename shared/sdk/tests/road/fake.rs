@@ -99,6 +99,17 @@ impl FakeGateway {
         self.seen.lock().unwrap().iter().map(|(_, signer)| signer.clone()).collect()
     }
 
+    /// Publishes on the subject of a correlation id.
+    pub async fn publish(&self, correlation_id: &str, body: MessageBody, key: &SigningKey) {
+        let correlation = aip_names::Atom::new(correlation_id).unwrap();
+        let subject =
+            Subject::stream(&TestNats::trust_domain(), &Service::gateway(), Version::V1, correlation);
+        let mut envelope = serde_json::to_value(Envelope::new(body, Timestamp::now())).unwrap();
+        sign_envelope(&mut envelope, key).unwrap();
+        let parcel = Parcel::new(&TransportMessage { envelope, metadata: None }).unwrap();
+        self.bus.client().publish(subject.to_string(), parcel.payload).await.unwrap();
+    }
+
     /// Sends an action to the worker, as the gateway does.
     pub async fn dispatch(&self, action: &Action, deadline_ms: u64) -> Result<Envelope, RequestError> {
         let mut context = context(action, deadline_ms);

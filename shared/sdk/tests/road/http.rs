@@ -64,6 +64,13 @@ async fn a_bearer_call_is_an_envelope_to_the_messages_endpoint() {
     .await;
     let result = bearer(&format!("{url}/")).call("cap:a", json!({}), CallOptions::default()).await.unwrap();
     assert_eq!(result.output, Some(json!("done")));
+    let closed = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let nowhere = format!("http://{}", closed.local_addr().unwrap());
+    drop(closed);
+    let several = bearer(&format!("{nowhere},{url}"));
+    let options = CallOptions { read_only: true, ..CallOptions::default() };
+    let result = several.call("cap:a", json!({}), options).await.unwrap();
+    assert_eq!(result.output, Some(json!("done")), "the next gateway answers");
 }
 
 #[tokio::test]
