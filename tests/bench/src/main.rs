@@ -6,6 +6,7 @@
 mod actions;
 mod load;
 mod raw;
+mod restate;
 mod soak;
 mod stage;
 mod system;
@@ -31,6 +32,12 @@ struct Args {
     /// The `aip` binary; the one beside this program if left out
     #[arg(long)]
     aip: Option<std::path::PathBuf>,
+    /// A Restate server to measure beside, with `--restate-handler`
+    #[arg(long, requires = "restate_handler")]
+    restate_server: Option<std::path::PathBuf>,
+    /// The handler of `tests/bench/restate`, built in release
+    #[arg(long, requires = "restate_server")]
+    restate_handler: Option<std::path::PathBuf>,
     /// Instead: this many actions on one system, and what they come to cost
     #[arg(long)]
     soak: Option<u64>,
@@ -43,6 +50,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if let Some(actions) = args.soak {
         return soak::run(args.aip.as_deref(), actions).await;
     }
+    let peer = args.restate_server.zip(args.restate_handler);
+    let peer = peer.map(|(server, handler)| restate::Peer { server, handler });
     let mut figures: Vec<Figure> = Vec::new();
     for round in 1..=args.rounds {
         eprintln!("round {round} of {}", args.rounds);
@@ -51,6 +60,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
             actions::measure(args.aip.as_deref(), args.seconds, &args.concurrency, round == args.rounds)
                 .await?,
         );
+        if let Some(peer) = &peer {
+            figures.extend(peer.measure(args.seconds, &args.concurrency).await?);
+        }
     }
     let mut names: Vec<String> = Vec::new();
     for figure in &figures {
@@ -96,4 +108,12 @@ fn ratios(figures: &[Figure]) {
         "action over HTTP, c=128: {:.2} × the same",
         rate("action, HTTP, c=128") / rate("request/reply, two hops, c=128")
     );
+    let peer = "Restate, one durable step";
+    if figures.iter().any(|figure| figure.name.starts_with(peer)) {
+        println!(
+            "action over NATS, c=128: {:.1} × the peer's durable step a second; c=1: {:.2} × its p50",
+            rate("action, NATS, c=128") / rate(&format!("{peer}, c=128")),
+            p50("action, NATS, c=1") / p50(&format!("{peer}, c=1"))
+        );
+    }
 }
