@@ -106,10 +106,10 @@ impl Chunks {
     /// The log is not to be used now.
     pub async fn close(&self, id: &ActionId, reached: u64) -> Result<u64, Refusal> {
         for _ in 0..CHUNK_TRIES_MAX {
-            let (remembered, place, head) = self.head(id).await?;
+            let (_, place, head) = self.head(id).await?;
             let head = head.unwrap_or_default();
             let last = head.sequence.max(reached);
-            if head.closed && !remembered {
+            if head.closed {
                 return Ok(last);
             }
             let entry = head.mark(|head| {
@@ -162,6 +162,11 @@ impl Chunks {
                 return Ok(true);
             }
             Err(LogError::Missing(_)) => self.ensure().await?,
+            Err(error @ LogError::Unsure { .. }) => {
+                tracing::warn!(%error, "a chunk waits for its log");
+                self.forget(id);
+                return Err(Refusal::of(codes::SERVICE_UNKNOWN));
+            }
             Err(error) => tracing::debug!(%error, "a chunk is looked at again"),
         }
         self.forget(id);

@@ -86,7 +86,7 @@ impl Gateway {
             return Ok(None);
         }
         let head = self.chunks().take_over(&state.id, attempt, state.stream.reached).await?;
-        let told = Told { next_sequence: head.next_sequence(), ended: head.ended };
+        let told = Told { next_sequence: head.next_sequence(), ended: head.ended || head.closed };
         Ok(Some(json!({ STREAM_EXTENSION: told })))
     }
 }

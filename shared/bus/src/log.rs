@@ -26,9 +26,12 @@ pub struct Kept {
 pub enum LogError {
     #[error("there is no stream {0}")]
     Missing(String),
-    /// Another message came first, or it is not known whether this one is kept: look again.
-    #[error("nothing is known to be kept under {subject}: {detail}")]
+    /// It was refused, most likely because another message came first: look again.
+    #[error("the message is not kept under {subject}: {detail}")]
     NotKept { subject: String, detail: String },
+    /// It may be kept, or not.
+    #[error("it is not known whether the message is kept under {subject}: {detail}")]
+    Unsure { subject: String, detail: String },
     #[error("{subject} cannot be read: {detail}")]
     Unreadable { subject: String, detail: String },
 }
@@ -61,6 +64,9 @@ impl Bus {
         context.set_timeout(Duration::from_millis(limits::CHUNK_APPEND_TIMEOUT_MS));
         let failed = |error: async_nats::jetstream::context::PublishError| match error.kind() {
             PublishErrorKind::StreamNotFound => LogError::Missing(log.to_owned()),
+            PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => {
+                LogError::Unsure { subject: subject.to_owned(), detail: error.to_string() }
+            }
             _ => LogError::NotKept { subject: subject.to_owned(), detail: error.to_string() },
         };
         let sent = context.send_publish(subject.to_owned(), message).await.map_err(failed)?;

@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use aip_bus::{Bus, Ensured, Settings, jetstream};
-use aip_names::{Identity, MessageType, Service, Subject, Version, ledger_stream, ledger_stream_name};
+use aip_names::{
+    Atom, Identity, MessageType, Service, Subject, Version, chunk_stream_name, ledger_stream,
+    ledger_stream_name,
+};
 use aip_testkit::{TestNats, wait_for_some};
 use async_nats::Client;
 use futures_util::StreamExt;
@@ -75,29 +78,42 @@ fn ledger_subject() -> String {
     Subject::ledger(&TestNats::trust_domain(), &Service::gateway(), 0).to_string()
 }
 
-/// Everything by which a ledger could be written, read, changed or destroyed.
-fn ledger_doors() -> Vec<String> {
-    let stream = ledger_stream_name(&TestNats::trust_domain(), &Service::gateway(), 0);
+fn chunk_subject() -> String {
+    let action = Atom::new("act_1").unwrap();
+    Subject::chunks(&TestNats::trust_domain(), &Service::gateway(), action).to_string()
+}
+
+const CORRELATION_STREAM: &str = "aip.v1.aip_local.gateway.v1.stream.corr_1";
+
+/// Everything by which the ledger or the chunk log could be written, read, changed or destroyed.
+fn log_doors() -> Vec<String> {
+    let (td, gateway) = (TestNats::trust_domain(), Service::gateway());
+    let mut doors = doors(&ledger_stream_name(&td, &gateway, 0), ledger_subject());
+    doors.extend(self::doors(&chunk_stream_name(&td, &gateway), chunk_subject()));
+    // a stream of one's own that sources a log, or catches its subject
+    doors.push("$JS.API.STREAM.CREATE.mine".to_owned());
+    doors
+}
+
+fn doors(stream: &str, subject: String) -> Vec<String> {
     let stream_verbs =
         ["CREATE", "UPDATE", "DELETE", "PURGE", "MSG.GET", "MSG.DELETE", "SNAPSHOT", "RESTORE"];
     let mut doors: Vec<String> =
         stream_verbs.iter().map(|verb| format!("$JS.API.STREAM.{verb}.{stream}")).collect();
-    doors.push(ledger_subject());
+    doors.push(subject);
     doors.push(format!("$JS.API.DIRECT.GET.{stream}"));
     doors.push(format!("$JS.API.CONSUMER.CREATE.{stream}.spy"));
     doors.push(format!("$JS.API.CONSUMER.DURABLE.CREATE.{stream}.spy"));
     doors.push(format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.tail"));
-    // a stream of one's own that sources the ledger, or catches its subject
-    doors.push("$JS.API.STREAM.CREATE.mine".to_owned());
     doors
 }
 
 #[tokio::test]
 async fn a_client_reaches_the_gateway_and_nothing_else() {
     let nats = TestNats::start().await;
-    let mut forbidden = ledger_doors();
+    let mut forbidden = log_doors();
     forbidden.push(message("sandbox-restaurant", "aip.core.v1.action"));
-    forbidden.push("aip.v1.aip_local.gateway.v1.stream.corr_1".to_owned());
+    forbidden.push(CORRELATION_STREAM.to_owned());
     forbidden.push("_INBOX.client-bob.x.1".to_owned());
     forbidden.push("$SRV.PING".to_owned());
     refused_publishing(&nats, TestNats::client("alice"), &forbidden).await;
@@ -110,14 +126,18 @@ async fn a_client_reaches_the_gateway_and_nothing_else() {
         &ledger_subject(),
         &message("sandbox-restaurant", "aip.core.v1.action"),
         &message("gateway", "aip.core.v1.action"),
+        &chunk_subject(),
     ];
     refused_subscribing(&nats, TestNats::client("alice"), &unheard.map(str::to_owned)).await;
+    // unlike alice, bob may not hear streams
+    let streams = ["aip.v1.aip_local.gateway.v1.stream.*", CORRELATION_STREAM];
+    refused_subscribing(&nats, TestNats::client("bob"), &streams.map(str::to_owned)).await;
 }
 
 #[tokio::test]
 async fn a_worker_serves_its_own_service_and_registers() {
     let nats = TestNats::start().await;
-    let mut forbidden = ledger_doors();
+    let mut forbidden = log_doors();
     forbidden.push(message("gateway", "aip.core.v1.action"));
     forbidden.push(message("sandbox-restaurant", "aip.core.v1.action"));
     forbidden.push("_INBOX.gateway.x.1".to_owned());
@@ -129,6 +149,8 @@ async fn a_worker_serves_its_own_service_and_registers() {
         &message("sandbox-restaurant", "aip.core.v1.action"),
         &message("sandbox-accounts", "aip.core.v1.action"),
         &message("gateway", "aip.core.v1.action"),
+        &chunk_subject(),
+        CORRELATION_STREAM,
     ];
     refused_subscribing(&nats, TestNats::worker("restaurant"), &unheard.map(str::to_owned)).await;
 
@@ -148,7 +170,7 @@ async fn a_worker_serves_its_own_service_and_registers() {
 #[tokio::test]
 async fn the_admin_sees_services_and_streams_but_no_message() {
     let nats = TestNats::start().await;
-    let mut forbidden = ledger_doors();
+    let mut forbidden = log_doors();
     forbidden.push(message("gateway", "aip.core.v1.action"));
     refused_publishing(&nats, Identity::Admin, &forbidden).await;
     refused_subscribing(&nats, Identity::Admin, &[">".to_owned(), "aip.>".to_owned(), ledger_subject()])
@@ -192,6 +214,10 @@ async fn the_gateway_makes_writes_and_reads_its_ledger() {
             format!("$JS.API.STREAM.DELETE.{}", spec.name),
             format!("$JS.API.STREAM.PURGE.{}", spec.name),
             "$JS.API.STREAM.CREATE.other".to_owned(),
+            format!(
+                "$JS.API.STREAM.PURGE.{}",
+                chunk_stream_name(&TestNats::trust_domain(), &Service::gateway())
+            ),
             "aip.v1.aip_local.callback-outbox-ledger.v1.0".to_owned(),
         ],
     )

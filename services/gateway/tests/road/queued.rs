@@ -144,7 +144,7 @@ impl World {
         wait_for(state, Duration::from_secs(60), || async { self.state(id).await == state }).await;
     }
 
-    async fn result(&self, id: &ActionId) -> Value {
+    pub async fn result(&self, id: &ActionId) -> Value {
         let request = json!({"action_id": id, "wait_ms": 30_000});
         match self.ask(MessageType::ActionResultRequest, request).await {
             Ok(result) => result["action_result"].clone(),

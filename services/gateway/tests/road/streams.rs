@@ -5,7 +5,7 @@ use std::time::Duration;
 use aip_bus::Bus;
 use aip_gateway::front::Outbound;
 use aip_names::{Atom, Identity, Service, Subject, Version, chunk_stream_name};
-use aip_testkit::{TestNats, wait_for};
+use aip_testkit::{TestNats, wait_for, wait_for_some};
 use aip_wire::{ActionId, CorrelationId, MessageType, codes};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -252,7 +252,6 @@ async fn chunks_and_events_are_pushed_in_one_stream_that_ends_with_the_result() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chunk_log_that_is_lost_is_made_again_and_its_readers_are_told() {
     let mut nats = TestNats::start().await;
-    let folder = nats.server.store_dir();
     let world = World::near(&nats).await;
     offered(&world).await;
     let http = door(&world).await;
@@ -265,12 +264,7 @@ async fn a_chunk_log_that_is_lost_is_made_again_and_its_readers_are_told() {
     for _ in 0..3 {
         assert_eq!(following.next().await.unwrap().name, "chunk");
     }
-    nats.server.kill().await.unwrap();
-    let stream = chunk_stream_name(&TestNats::trust_domain(), &Service::gateway());
-    let lost: Vec<_> = folders(&folder).into_iter().filter(|path| path.ends_with(&stream)).collect();
-    assert_eq!(lost.len(), 1);
-    std::fs::remove_dir_all(&lost[0]).unwrap();
-    nats.server.restart().await.unwrap();
+    lose_the_log(&mut nats).await;
     wait_for("the chunk to be kept", Duration::from_secs(15), || async {
         world.says(&id, "a", 1, "running").await;
         world.streams(&id, 4, "text").await == TAKEN
@@ -286,6 +280,58 @@ async fn a_chunk_log_that_is_lost_is_made_again_and_its_readers_are_told() {
     assert_eq!(world.says(&id, "a", 1, "ended").await, TAKEN);
     let names: Vec<String> = following.rest().await.into_iter().map(|frame| frame.name).collect();
     assert_eq!(names, ["result"]);
+}
+
+/// The server comes back without it.
+async fn lose_the_log(nats: &mut TestNats) {
+    let folder = nats.server.store_dir();
+    nats.server.kill().await.unwrap();
+    let stream = chunk_stream_name(&TestNats::trust_domain(), &Service::gateway());
+    let lost: Vec<_> = folders(&folder).into_iter().filter(|path| path.ends_with(&stream)).collect();
+    assert_eq!(lost.len(), 1);
+    std::fs::remove_dir_all(&lost[0]).unwrap();
+    nats.server.restart().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_takeover_of_numbers_that_nobody_knows_any_more_ends_the_stream_with_an_error() {
+    let mut nats = TestNats::start().await;
+    let world = World::near(&nats).await;
+    offered(&world).await;
+    let (id, _) = world.begun().await;
+    for sequence in 1..=2 {
+        assert_eq!(world.streams(&id, sequence, "text").await, TAKEN);
+    }
+    lose_the_log(&mut nats).await;
+    let started = json!({"action_id": id, "attempt": 2, "worker": "b", "phase": "started"});
+    let told = wait_for_some("the next attempt", Duration::from_secs(60), || async {
+        let mut message = envelope(MessageType::Heartbeat, json!({"sequence": 1}));
+        message["extensions"] = json!({"aip.attempt": started});
+        let reply = world.send(&signed(message, &world.worker_key)).await;
+        (code(&reply) == TAKEN).then(|| reply.envelope["extensions"]["aip.attempt.stream"].clone())
+    })
+    .await;
+    assert_eq!(told["ended"], json!(true), "{told}");
+    let late = world.chunk(&id, "b", 2, json!({"sequence": told["next_sequence"]})).await;
+    assert_eq!(code(&late), codes::STREAM_ENDED.name);
+    let refused = world.chunks(&id, None, 9).await.unwrap_err();
+    assert_eq!(code(&refused), codes::STREAM_CHUNKS_GONE.name);
+    assert_eq!(world.says(&id, "b", 2, "ended").await, TAKEN);
+    assert_eq!(world.result(&id).await["status"], "completed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_of_chunks_ends_with_the_authority_of_its_reader() {
+    let world = world().await;
+    let http = door(&world).await;
+    let (id, _) = world.begun().await;
+    assert_eq!(world.streams(&id, 1, "one").await, TAKEN);
+    let mut following = http.follow(CLIENT_TOKEN, &format!("/aip/v1/actions/{id}/chunks"), None).await;
+    assert_eq!(following.next().await.unwrap().name, "chunk");
+    world.authenticator.replace(std::sync::Arc::new(directory_without_clients()));
+    let last = following.next().await.unwrap();
+    assert_eq!(last.body["error"]["error"]["code"], codes::AUTH_TOKEN.name);
+    assert_eq!(following.next().await, None);
 }
 
 async fn heard(bus: &Bus, correlation: &CorrelationId) -> async_nats::Subscriber {
