@@ -126,7 +126,18 @@ impl Store {
     /// # Errors
     /// `Locked`, `WrongStore`, `Newer`, or what redb says of a foreign or damaged file, which is left as it is.
     pub fn open(path: &Path, identity: &Identity) -> Result<Store, StoreError> {
-        if path.try_exists()? { Store::open_file(path, identity) } else { Store::found(path, identity) }
+        if path.try_exists()? { Store::open_theirs(path, identity) } else { Store::found(path, identity) }
+    }
+
+    /// Whatever opens a file for writing writes into it, so a file that may be another's is looked at first.
+    fn open_theirs(path: &Path, identity: &Identity) -> Result<Store, StoreError> {
+        match Database::builder().open_read_only(path) {
+            Ok(db) => looked_at(&db, identity)?,
+            // its last writer died: only one that writes can mend it, and it says whose it is then
+            Err(redb::DatabaseError::RepairAborted) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Store::open_file(path, identity)
     }
 
     fn open_file(path: &Path, identity: &Identity) -> Result<Store, StoreError> {
@@ -149,7 +160,7 @@ impl Store {
         };
         if path.try_exists()? {
             std::fs::remove_file(&draft)?;
-            return Store::open_file(path, identity);
+            return Store::open_theirs(path, identity);
         }
         std::fs::rename(&draft, path)?;
         if let Some(folder) = path.parent() {
@@ -172,28 +183,13 @@ impl Store {
         let empty = txn.list_tables()?.next().is_none();
         {
             let mut tables = Tables::open(&txn)?;
-            let format = tables.meta.get("format")?.map(|row| row.value().to_vec());
-            match format {
-                None if !empty => return Err(damaged("a redb file of another program")),
-                None => {
-                    tables.meta.insert("format", FORMAT.to_be_bytes().as_slice())?;
-                    let identity = serde_json::to_vec(identity).map_err(damaged)?;
-                    tables.meta.insert("identity", identity.as_slice())?;
+            if !is_known(&tables.meta, identity)? {
+                if !empty {
+                    return Err(foreign());
                 }
-                Some(bytes) => {
-                    let found =
-                        <[u8; 4]>::try_from(bytes.as_slice()).map(u32::from_be_bytes).map_err(damaged)?;
-                    if found > FORMAT {
-                        return Err(StoreError::Newer(found));
-                    }
-                    let row = tables.meta.get("identity")?.map(|row| row.value().to_vec());
-                    let found: Identity =
-                        serde_json::from_slice(&row.unwrap_or_default()).map_err(damaged)?;
-                    if &found != identity {
-                        let (found, wanted) = (found.to_string(), identity.to_string());
-                        return Err(StoreError::WrongStore { found, wanted });
-                    }
-                }
+                tables.meta.insert("format", FORMAT.to_be_bytes().as_slice())?;
+                let identity = serde_json::to_vec(identity).map_err(damaged)?;
+                tables.meta.insert("identity", identity.as_slice())?;
             }
         }
         txn.commit()?;
@@ -250,6 +246,41 @@ impl Store {
     pub fn harden(&self) -> Result<(), StoreError> {
         Ok(self.begin(true)?.commit()?)
     }
+}
+
+fn foreign() -> StoreError {
+    damaged("a redb file of another program")
+}
+
+/// Refuses a store that is another's, by reading alone.
+fn looked_at(db: &redb::ReadOnlyDatabase, identity: &Identity) -> Result<(), StoreError> {
+    let txn = db.begin_read()?;
+    if txn.list_tables()?.next().is_none() {
+        return Ok(());
+    }
+    match txn.open_table(tables::META) {
+        Ok(meta) if is_known(&meta, identity)? => Ok(()),
+        Ok(_) | Err(redb::TableError::TableDoesNotExist(_)) => Err(foreign()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether it is this service's store; an error if it is another's, false if nothing says whose it is.
+fn is_known(
+    meta: &impl ReadableTable<&'static str, &'static [u8]>,
+    identity: &Identity,
+) -> Result<bool, StoreError> {
+    let Some(format) = meta.get("format")? else { return Ok(false) };
+    let found = <[u8; 4]>::try_from(format.value()).map(u32::from_be_bytes).map_err(damaged)?;
+    if found > FORMAT {
+        return Err(StoreError::Newer(found));
+    }
+    let row = meta.get("identity")?.map(|row| row.value().to_vec());
+    let found: Identity = serde_json::from_slice(&row.unwrap_or_default()).map_err(damaged)?;
+    if &found == identity {
+        return Ok(true);
+    }
+    Err(StoreError::WrongStore { found: found.to_string(), wanted: identity.to_string() })
 }
 
 pub(crate) fn damaged(error: impl std::fmt::Display) -> StoreError {

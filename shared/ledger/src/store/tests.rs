@@ -24,7 +24,9 @@ fn a_store_of_another_service_or_shard_is_refused() {
     let path = folder.path().join("gateway-0.redb");
     drop(Store::open(&path, &identity()).unwrap());
     let other = Identity { shard: 1, ..identity() };
+    let before = std::fs::read(&path).unwrap();
     assert!(matches!(Store::open(&path, &other), Err(StoreError::WrongStore { .. })));
+    assert!(std::fs::read(&path).unwrap() == before, "not even opened for writing");
     Store::open(&path, &identity()).unwrap();
 }
 
