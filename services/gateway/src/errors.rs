@@ -34,7 +34,8 @@ pub fn of_ledger(error: &LedgerError) -> Refusal {
         LedgerError::Closed => Refusal::of(codes::SERVICE_STOPPING),
         LedgerError::Store(why) => {
             tracing::error!(why, "the store could not answer");
-            Refusal::of(codes::SERVICE_INTERNAL)
+            // this replica's fault: another one may have taken it, and will answer
+            Refusal::of(codes::SERVICE_UNKNOWN)
         }
     }
 }
@@ -54,4 +55,24 @@ pub fn is_uncertain(error: &ProtocolError) -> bool {
         value.as_ref().and_then(|value| value.get("uncertain_outcome")).and_then(Value::as_bool)
     };
     says(&error.details).or_else(|| says(&error.source)).unwrap_or(error.code == codes::ACTION_UNCERTAIN.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_failure_of_a_replica_is_a_no_for_good() {
+        let failures = [
+            LedgerError::NotReady { reason: String::new() },
+            LedgerError::Overloaded,
+            LedgerError::Busy,
+            LedgerError::Unknown,
+            LedgerError::Closed,
+            LedgerError::Store("Previous I/O error occurred".to_owned()),
+        ];
+        for failure in failures {
+            assert!(of_ledger(&failure).code.retryable, "{failure}");
+        }
+    }
 }

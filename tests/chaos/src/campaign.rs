@@ -97,6 +97,10 @@ pub async fn run(plan: Plan) -> Report {
     }
     finish(&mut fleet, &tenants, load, &mut report).await;
     report.took = begun.elapsed();
+    if !report.wrong.is_empty() {
+        futures_util::future::join_all(fleet.members_mut().map(Member::kill)).await;
+        report.wrong.push(format!("everything is kept in {}", fleet.keep().display()));
+    }
     report
 }
 

@@ -90,6 +90,15 @@ impl Fleet {
         self.scratch.path()
     }
 
+    /// Leaves the folder, with all logs, to be looked at.
+    pub fn keep(&mut self) -> PathBuf {
+        let kept = std::mem::take(&mut self.scratch);
+        let path = kept.path().to_owned();
+        // its end would delete it
+        std::mem::forget(kept);
+        path
+    }
+
     pub fn provider(&self) -> Provider {
         Provider::new(self.scratch.join(site::PROVIDER))
     }
