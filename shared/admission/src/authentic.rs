@@ -76,6 +76,11 @@ impl Valid {
 // === impl Authentic ===
 
 impl Authentic {
+    /// An action whose sender was proven when it was admitted before.
+    pub(crate) fn recalled(envelope: Envelope, caller: Caller) -> Authentic {
+        Authentic { valid: Valid { received: Value::Null, envelope }, caller, replay: None }
+    }
+
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
@@ -93,7 +98,7 @@ impl Authentic {
         }
     }
 
-    /// Exactly what arrived.
+    /// Exactly what arrived; null for an action that is admitted again.
     pub fn received(&self) -> &Value {
         &self.valid.received
     }

@@ -36,6 +36,12 @@ impl Caller {
         self
     }
 
+    /// In this tenant only, and only if the caller belongs to it.
+    pub(crate) fn within(mut self, tenant: Option<&str>) -> Caller {
+        self.tenants.retain(|own| Some(own.as_str()) == tenant);
+        self
+    }
+
     /// The proof holds no longer than this.
     pub(crate) fn until(mut self, until_ms: Option<u64>) -> Caller {
         self.until_ms = until_ms;

@@ -13,6 +13,7 @@
 //! Nothing here stores or sends anything. The replay claim of a signed message and the idempotency reservation of an
 //! action are handed out as data, for the ledger to judge; the wall clock is always an argument.
 
+mod again;
 mod authentic;
 mod caller;
 pub mod context;
@@ -28,6 +29,7 @@ mod reads;
 mod testing;
 mod token;
 
+pub use again::{admit_again, recall};
 pub use authentic::{Authentic, Authenticator, AuthenticatorError, ReplayClaim, Valid};
 pub use caller::{Caller, Method};
 pub use context::{METADATA_KEY, TrustedContext};

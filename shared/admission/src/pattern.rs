@@ -3,11 +3,13 @@
 
 use std::fmt;
 
+use aip_names::operator;
 use serde::{Deserialize, Serialize};
 
 pub use aip_wire::trusted::Scopes;
 
-/// An exact capability id, or everything that starts with the text before a final `*`.
+/// An exact capability id, or everything that starts with the text before a final `*`. Operator verbs are covered only
+/// by a pattern that speaks of them: who may do everything that workers offer is no operator by that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CapabilityPattern {
@@ -44,6 +46,9 @@ impl CapabilityPattern {
     }
 
     pub fn covers(&self, capability_id: &str) -> bool {
+        if operator::is_verb(capability_id) && !operator::is_verb(&self.prefix) {
+            return false;
+        }
         if self.open { capability_id.starts_with(&self.prefix) } else { capability_id == self.prefix }
     }
 }
@@ -80,6 +85,20 @@ mod tests {
         assert!(open.covers("cap:a:b") && open.covers("cap:a:b:c") && !open.covers("cap:ab"));
         assert!(CapabilityPattern::parse("*").unwrap().covers("anything"));
         assert_eq!(open.to_string(), "cap:a:*");
+    }
+
+    #[test]
+    fn operator_verbs_have_to_be_spoken_of() {
+        let covers = |text: &str| {
+            let pattern = CapabilityPattern::parse(text).unwrap();
+            pattern.covers(operator::GATEWAY_REDRIVE)
+        };
+        for text in ["*", "cap:*", "cap:aip*", "cap:aip:other:*"] {
+            assert!(!covers(text), "{text}");
+        }
+        for text in ["cap:aip:*", operator::GATEWAY_REDRIVE, "cap:aip:gateway:*"] {
+            assert!(covers(text), "{text}");
+        }
     }
 
     #[test]

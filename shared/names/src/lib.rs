@@ -7,13 +7,15 @@
 //!   parsing a bijection.
 //! - [`StreamSpec`] and [`ConsumerSpec`] declare what JetStream must hold; `aip-bus` creates and compares them.
 //! - [`permissions`] turns a [`User`] into what NATS lets it do; configuration files are generated from it.
-//! - [`limits`] holds every bound, [`headers`] every header, [`metrics`] every metric.
+//! - [`limits`] holds every bound, [`headers`] every header, [`metrics`] every metric, [`operator`] every capability of
+//!   the services themselves.
 
 pub mod headers;
 mod identity;
 pub mod limits;
 pub mod metrics;
 mod names;
+pub mod operator;
 mod permissions;
 mod streams;
 mod subject;

@@ -358,6 +358,8 @@ pub const ENQUEUE_AGAIN_MS: u64 = 5_000;
 pub const CANCEL_AGAIN_MS: u64 = 2_000;
 /// Why somebody cancels, in their words.
 pub const CANCEL_REASON_BYTES_MAX: usize = 256;
+/// Why an operator does something, in their words; Unicode characters.
+pub const OPERATOR_REASON_LENGTH_MAX: usize = 256;
 /// How often an asynchronous action's lease may be renewed, and so recorded, in all.
 pub const LEASES_MAX: usize = (ACTION_ASYNC_TIMEOUT_MAX_MS / 2_000) as usize;
 /// Records of one action: the admission, some for each attempt, its leases, a cancellation, late answers and the end.
