@@ -7,5 +7,6 @@ mod harness;
 mod kills;
 mod python;
 mod recovery;
+mod redrive;
 mod streams;
 mod versions;

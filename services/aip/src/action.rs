@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::lists::word;
 use crate::output::{self, Failure, because, say};
 use crate::profile::Options;
-use crate::{events, lists, stream};
+use crate::{events, lists, redrive, stream};
 
 /// Standard input, as an input's name.
 const STDIN: &str = "-";
@@ -36,6 +36,8 @@ pub enum Command {
     Stuck(lists::Stuck),
     /// List actions that were given up, for a person to look at
     Dead(lists::Dead),
+    /// Have a dead letter done again, as a new action that names it
+    Redrive(redrive::Redrive),
 }
 
 #[derive(Args, Debug)]
@@ -101,6 +103,7 @@ pub async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Events(args) => events::of_action(args).await,
         Command::Stuck(args) => lists::stuck(args).await,
         Command::Dead(args) => lists::dead(args).await,
+        Command::Redrive(args) => redrive::redrive(args).await,
     }
 }
 
@@ -178,6 +181,11 @@ async fn status(args: Status) -> Result<ExitCode, Failure> {
     }
     say!("state       {}", word(&status.state));
     say!("updated     {}", word(&status.updated_at));
+    for (link, name) in [("redrive_of", "redrives"), ("redriven_as", "redriven as")] {
+        if let Some((_, id)) = status.links.get(link).and_then(|path| path.rsplit_once('/')) {
+            say!("{name:<11} {id}");
+        }
+    }
     if let Some(result) = &status.result {
         stream::show_result(result, false)?;
     }
@@ -193,7 +201,7 @@ async fn result(args: Status) -> Result<ExitCode, Failure> {
     Ok(if result.error.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn told(error: &ClientError, json: bool) -> Failure {
+pub fn told(error: &ClientError, json: bool) -> Failure {
     let mut failure = Failure::new(error.to_string()).json(json);
     if let Some(protocol) = error.protocol_error() {
         failure = failure.code(protocol.code.clone());
@@ -207,7 +215,7 @@ fn told(error: &ClientError, json: bool) -> Failure {
     }
 }
 
-fn parse_id(text: &str) -> Result<ActionId, Failure> {
+pub fn parse_id(text: &str) -> Result<ActionId, Failure> {
     ActionId::parse(text)
         .map_err(|_| Failure::new(format!("{text} is not an action's id")).hint("ids begin with act_"))
 }

@@ -14,6 +14,7 @@ mod manifest;
 mod output;
 mod profile;
 mod receipts;
+mod redrive;
 mod service;
 mod setup;
 mod site;

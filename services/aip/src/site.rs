@@ -216,7 +216,7 @@ fn service(name: &str) -> Result<Service, Failure> {
     Service::new(name).map_err(|error| because("a name in NATS", &error))
 }
 
-/// Who is known: the developer, the sandbox and a worker in Python.
+/// Who is known: the developer, who is the operator as well, the sandbox and a worker in Python.
 fn directory(trust_domain: &TrustDomain, dids: &[String; 3], api_key_digest: &str) -> String {
     let [sandbox, python, client] = dids;
     let workers: String = aip_sandbox::REGISTRATIONS
@@ -240,7 +240,7 @@ tenants = [\"{TENANT}\"]
 scopes = [
     \"action:write\", \"action:read\", \"receipt:read\", \"events:read\", \"audit:read\", \"audit:export\",
 ]
-capabilities = [\"cap:*\"]
+capabilities = [\"cap:*\", \"cap:aip:gateway:*\"]
 dids = [\"{client}\"]
 api_keys = [{{ id = \"dev\", sha256 = \"{api_key_digest}\" }}]
 

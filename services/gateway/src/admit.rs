@@ -155,6 +155,9 @@ impl Gateway {
     }
 
     async fn offer_of(&self, action: &Action, seen: Seen) -> Result<(Row, Arc<Offer>), Refusal> {
+        if let Some(verb) = self.operator().find(&action.capability_id) {
+            return Ok((self.operator().row(verb), self.operator().offer(verb).await?));
+        }
         let newest = |view: &dyn View<GatewayMachine>| manifest::newest(view, &action.capability_id);
         let row = match seen {
             Seen::Here => self.ledger().peek(newest),
@@ -227,7 +230,7 @@ fn named(id: &ActionId) -> Result<(), Refusal> {
 }
 
 /// What admission proved, as the machine takes it.
-fn command(
+pub(crate) fn command(
     admitted: &Admitted,
     offer: &Offer,
     row: Row,

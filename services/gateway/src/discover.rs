@@ -39,7 +39,9 @@ impl Gateway {
         let directory = self.authenticator().directory();
         let everything = ManifestFilter::default();
         let filter = request.filter.as_ref().unwrap_or(&everything);
-        let mut capabilities = Vec::new();
+        let own = self.operator().offered().iter().map(|verb| &verb.capability);
+        let shown = |one: &Capability| may_discover(caller, one, &directory, now) && passes(one, filter);
+        let mut capabilities: Vec<Capability> = own.filter(|own| shown(own)).cloned().collect();
         for row in rows.into_iter().take(MANIFEST_CAPABILITIES_MAX) {
             let place = Place {
                 provider: &row.provider.id,
@@ -48,7 +50,7 @@ impl Gateway {
                 contract_hash: &row.key.contract_hash,
             };
             let offer = self.catalog().offer(self.ledger(), place).await?;
-            if may_discover(caller, &offer.capability, &directory, now) && passes(&offer.capability, filter) {
+            if shown(&offer.capability) {
                 capabilities.push(offer.capability.clone());
             }
         }

@@ -26,6 +26,7 @@ use crate::clock;
 use crate::machine::action::{Accepted, ActionEvent, ActionState, Pinned};
 use crate::machine::{Command, Effect, Event, GatewayMachine, Lost, NotDone, Outcome, Settle, State};
 use crate::native::Native;
+use crate::operator::{Operator, Order};
 use crate::queues::{Queues, Worker};
 
 mod close;
@@ -41,6 +42,7 @@ struct Inner {
     queues: Arc<Queues>,
     chunks: Arc<Chunks>,
     native: Arc<Native>,
+    operator: Arc<Operator>,
     /// Set once the ledger is open: it opens with this performer.
     ledger: OnceLock<Ledger<GatewayMachine>>,
     room: Semaphore,
@@ -60,14 +62,16 @@ impl Dispatcher {
     pub fn new(
         bus: Bus,
         trust_domain: TrustDomain,
-        principal: Principal,
         catalog: Arc<Catalog>,
         queues: Arc<Queues>,
         chunks: Arc<Chunks>,
         native: Arc<Native>,
+        operator: Arc<Operator>,
     ) -> Dispatcher {
+        let principal = operator.gateway().clone();
         let (room, ledger) = (Semaphore::new(DISPATCH_RUNNING_MAX), OnceLock::new());
-        let inner = Inner { bus, trust_domain, principal, catalog, queues, chunks, native, ledger, room };
+        let inner =
+            Inner { bus, trust_domain, principal, catalog, queues, chunks, native, operator, ledger, room };
         Dispatcher(Arc::new(inner))
     }
 
@@ -97,7 +101,10 @@ impl Performer<GatewayMachine> for Dispatcher {
             let _permit = inner.room.acquire().await.ok()?;
             let prepared = inner.prepare(&id, attempt).await?;
             let begun = Instant::now();
-            let outcome = inner.send(&prepared).await;
+            let outcome = match inner.operator.find(&prepared.state.capability_id) {
+                Some(_) => inner.order(prepared).await?,
+                None => inner.send(&prepared).await,
+            };
             metrics::counter!(names::GATEWAY_DISPATCHES, "outcome" => name(&outcome)).increment(1);
             metrics::histogram!(names::GATEWAY_DISPATCH_SECONDS).record(begun.elapsed().as_secs_f64());
             Some(Command::Settle(Box::new(Settle { effect: id, attempt, outcome })))
@@ -130,6 +137,10 @@ impl Inner {
         })?;
         if state.is_terminal() || state.attempt != number {
             return None;
+        }
+        if let Some(verb) = self.operator.find(&state.capability_id) {
+            let offer = self.operator.offer(verb).await.ok()?;
+            return Some(Attempt { accepted, state, offer, number });
         }
         let place = Place {
             provider: &state.pinned.provider.id,
@@ -189,6 +200,12 @@ impl Inner {
         if let Err(error) = self.bus.publish(&subject, parcel).await {
             tracing::debug!(%error, action = %state.id, "a worker could not be told to cancel");
         }
+    }
+
+    /// Does an operator's action here.
+    async fn order(&self, attempt: Attempt) -> Option<Outcome> {
+        let Attempt { accepted, state, .. } = attempt;
+        self.operator.perform(self.ledger.get()?.clone(), Order { accepted, state }).await
     }
 
     async fn send(&self, attempt: &Attempt) -> Outcome {

@@ -18,6 +18,7 @@ pub fn of_refusal(refusal: machine::Refusal) -> &'static Code {
         machine::Refusal::CapabilityChanged => codes::CAPABILITY_UNKNOWN,
         machine::Refusal::DeadlinePassed => codes::ACTION_DEADLINE,
         machine::Refusal::NoSuchAction => codes::ACTION_NOT_FOUND,
+        machine::Refusal::NotDeadLettered => codes::ACTION_NOT_DEAD,
         machine::Refusal::Superseded => codes::ACTION_SUPERSEDED,
         machine::Refusal::CorrelationInUse => codes::STREAM_CORRELATION,
         machine::Refusal::TooManyRegistrations => codes::LIMIT_REGISTRATIONS,

@@ -25,6 +25,7 @@ use crate::errors;
 use crate::front::{Inbound, Live, Outbound};
 use crate::machine::{Answer, Command, GatewayMachine};
 use crate::native::Native;
+use crate::operator::Operator;
 use crate::queues::Queues;
 use crate::reply::Voice;
 
@@ -39,6 +40,7 @@ struct Inner {
     bus: Bus,
     authenticator: Arc<Authenticator>,
     catalog: Arc<Catalog>,
+    operator: Arc<Operator>,
     queues: Arc<Queues>,
     chunks: Arc<Chunks>,
     native: Arc<Native>,
@@ -61,6 +63,8 @@ pub enum GatewayError {
     Ledger(#[from] aip_ledger::OpenError),
     #[error("the gateway's principal is not a name")]
     Principal(#[from] aip_wire::IdError),
+    #[error("an operator verb is no capability")]
+    Verb(#[from] serde_json::Error),
     #[error("the directory is of {directory}, the gateway of {gateway}")]
     TrustDomain { directory: String, gateway: String },
 }
@@ -85,19 +89,23 @@ impl Gateway {
         let queues = Arc::new(Queues::new(bus.clone(), trust_domain.clone(), config.stream_replicas));
         let chunks = Arc::new(Chunks::new(bus.clone(), trust_domain.clone(), config.stream_replicas));
         let native = Arc::new(Native::new(bus.clone(), trust_domain.clone(), Arc::clone(&voice)));
+        let me = voice.principal().clone();
+        let operator = Operator::new(Arc::clone(&authenticator), Arc::clone(&catalog), me)?;
+        let operator = Arc::new(operator);
         let dispatcher = Arc::new(Dispatcher::new(
             bus.clone(),
             trust_domain.clone(),
-            voice.principal().clone(),
             Arc::clone(&catalog),
             Arc::clone(&queues),
             Arc::clone(&chunks),
             Arc::clone(&native),
+            Arc::clone(&operator),
         ));
         let performer: Arc<dyn aip_ledger::Performer<GatewayMachine>> = Arc::clone(&dispatcher) as _;
         let ledger = Ledger::open(GatewayMachine, bus.clone(), performer, &config)?;
         dispatcher.reads(ledger.clone());
-        let inner = Inner { ledger, bus, authenticator, catalog, queues, chunks, native, voice, cursors };
+        let inner =
+            Inner { ledger, bus, authenticator, catalog, operator, queues, chunks, native, voice, cursors };
         Ok(Gateway { inner: Arc::new(inner) })
     }
 
@@ -169,6 +177,10 @@ impl Gateway {
 
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.inner.catalog
+    }
+
+    pub(crate) fn operator(&self) -> &Operator {
+        &self.inner.operator
     }
 
     pub(crate) fn cursors(&self) -> &Cursors {

@@ -3,7 +3,7 @@
 //! The road of a message, in the order of the files: a door in [`edge`] hands it to [`gateway`]; `road`
 //! authenticates it and sends it its way; `admit` takes an action through admission into [`machine`], the pure state that all replicas agree
 //! on; `dispatch` sends it to its worker and `answer` reads what comes back; `wait` wakes whoever waits; `reply` speaks.
-//! `attempt` and `stream` are the road of what workers say, `chunks` what they streamed, `register` is the road of a worker's manifest, `query` and `discover` are reads, `live` is what goes on being told.
+//! `attempt` and `stream` are the road of what workers say, `chunks` what they streamed, `operator` is what the gateway offers itself; `register` is the road of a worker's manifest, `query` and `discover` are reads, `live` is what goes on being told.
 
 mod admit;
 mod answer;
@@ -23,6 +23,7 @@ pub mod gateway;
 mod live;
 pub mod machine;
 mod native;
+mod operator;
 mod query;
 mod queues;
 mod redact;

@@ -18,6 +18,7 @@ pub mod manifest;
 pub mod note;
 pub mod receipts;
 mod redispatch;
+pub mod redrive;
 pub mod register;
 pub mod report;
 pub mod settle;
@@ -37,6 +38,7 @@ pub use cancel::Cancel;
 pub use idempotency::{Collision, Reservation};
 pub use manifest::{ManifestEvent, ManifestState};
 pub use note::{MessageEvent, MessageState, Note, Refused, ReplayClaim};
+pub use redrive::{Redrive, Redrives};
 pub use register::RegisterManifest;
 pub use report::{Report, Says};
 pub use settle::{Lost, NotDone, Outcome, Settle};
@@ -69,6 +71,8 @@ pub enum Command {
     LeaseExpired { action: String },
     /// The queue gave the attempt's message up.
     GiveUp { action: String, attempt: u32 },
+    /// Make a new action of a dead letter.
+    Redrive(Box<Redrive>),
     /// Take the wish to cancel an action.
     Cancel(Box<Cancel>),
     /// Take a worker's manifest.
@@ -114,6 +118,8 @@ pub enum Refusal {
     DeadlinePassed,
     /// There is no such action for who asks.
     NoSuchAction,
+    /// Only dead letters are redriven.
+    NotDeadLettered,
     /// Another attempt counts, or none any more.
     Superseded,
     /// Another action that runs streams under the correlation id.
@@ -180,6 +186,7 @@ impl Machine for GatewayMachine {
             Command::CloseStream { action, last } => stream::close(view, action, *last),
             Command::LeaseExpired { action } => lease::decide(view, action, facts),
             Command::GiveUp { action, attempt } => give_up::decide(view, action, *attempt),
+            Command::Redrive(redrive) => redrive::decide(view, redrive, facts),
             Command::Cancel(cancel) => cancel::decide(view, cancel, facts),
             Command::RegisterManifest(register) => register::decide(view, register, facts),
             Command::Note(note) => note::decide(view, note, facts),

@@ -17,7 +17,7 @@ use aip_wire::{
 use crate::admit::result_of;
 use crate::errors;
 use crate::gateway::Gateway;
-use crate::machine::{ActionState, GatewayMachine, State, keys, receipts, stamp};
+use crate::machine::{ActionState, GatewayMachine, State, keys, receipts, redrive, stamp};
 use crate::wait::Waiter;
 
 mod audit;
@@ -110,7 +110,9 @@ impl Gateway {
             }
             _ => None,
         };
-        let mut shown = status(&state, request.include_result, receipts);
+        let behind = self.ledger().peek(|view| redrive::latest(view, &state));
+        let behind = behind.map_err(|error| errors::of_ledger(&error))?;
+        let mut shown = status(&state, request.include_result, receipts, behind.as_ref());
         if request.include_chunks {
             shown.chunks = self.first_chunks(&state).await?;
         }
@@ -225,17 +227,26 @@ pub(crate) fn readable(reader: &Reader, state: &ActionState, tenant: Option<&str
     asked && reader.may(thing, family)
 }
 
-fn status(state: &ActionState, with_result: bool, receipt_chain: Option<ReceiptChain>) -> ActionStatus {
+/// `behind` is the action that has taken up a dead letter.
+fn status(
+    state: &ActionState,
+    with_result: bool,
+    receipt_chain: Option<ReceiptChain>,
+    behind: Option<&ActionId>,
+) -> ActionStatus {
     let at = |ms: Millis| Timestamp::from_ms(ms);
     let result = result_of(state);
-    let path = format!("/aip/v1/actions/{}", state.id);
+    let path = |id: &ActionId| format!("/aip/v1/actions/{id}");
+    let own = path(&state.id);
     let mut links = BTreeMap::from([
-        ("self".to_owned(), path.clone()),
-        ("result".to_owned(), format!("{path}/result")),
-        ("events".to_owned(), format!("{path}/events")),
+        ("self".to_owned(), own.clone()),
+        ("result".to_owned(), format!("{own}/result")),
+        ("events".to_owned(), format!("{own}/events")),
     ]);
+    links.extend(state.redrives.as_ref().map(|redrives| ("redrive_of".to_owned(), path(&redrives.of))));
+    links.extend(behind.map(|behind| ("redriven_as".to_owned(), path(behind))));
     if state.pinned.streams {
-        links.insert("chunks".to_owned(), format!("{path}/chunks"));
+        links.insert("chunks".to_owned(), format!("{own}/chunks"));
     }
     ActionStatus {
         action_id: state.id.clone(),

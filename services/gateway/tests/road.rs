@@ -13,6 +13,8 @@ mod manifests;
 mod queued;
 #[path = "road/reads.rs"]
 mod reads;
+#[path = "road/redrive.rs"]
+mod redrive;
 #[path = "road/restart.rs"]
 mod restart;
 #[path = "road/signed.rs"]

@@ -114,6 +114,7 @@ codes! {
 
     CAPABILITY_UNKNOWN = "aip.capability.unknown", Permanent, 404, once, Public, "no capability of this id is visible to the sender";
     CAPABILITY_MODE = "aip.capability.mode_unsupported", Permanent, 400, once, Public, "the capability's contract does not offer this mode";
+    CAPABILITY_CONTRACT = "aip.capability.contract_changed", Permanent, 409, once, Internal, "the contract that the action was admitted under is not offered any more";
 
     UNSUPPORTED_APPROVAL = "aip.unsupported.approval", Permanent, 501, once, Public, "this release does not handle approvals";
     UNSUPPORTED_TRANSACTION = "aip.unsupported.transaction", Permanent, 501, once, Public, "this release does not handle transactions";
@@ -139,6 +140,9 @@ codes! {
     ACTION_DEADLINE = "aip.action.deadline_expired", Permanent, 504, once, Internal, "the action's time was over before it ended";
     ACTION_CANCELLED = "aip.action.cancelled", Permanent, 409, once, Internal, "the action was cancelled before it ended";
     ACTION_DEAD_LETTERED = "aip.action.dead_lettered", Connector, 502, once, Internal, "every attempt that the action may have came to nothing; it is kept for a person to look at";
+    ACTION_NOT_DEAD = "aip.action.not_dead_lettered", Permanent, 409, once, Internal, "only a dead-lettered action can be redriven";
+    ACTION_REDRIVEN = "aip.action.already_redriven", Permanent, 409, once, Internal, "the dead letter was redriven already, and that action has not been dead-lettered";
+    ACTION_INPUT_GONE = "aip.action.input_not_kept", Permanent, 410, once, Internal, "the input is not kept as it was, so the action cannot be done again";
     ACTION_SUPERSEDED = "aip.action.attempt_superseded", Permanent, 409, once, Internal, "the attempt is not, or no longer, the one that counts; what is said of it changes nothing";
     ACTION_UNCERTAIN = "aip.action.uncertain_outcome", Connector, 502, once, Internal, "the action may or may not have taken effect; it is not tried again";
 

@@ -61,6 +61,7 @@ macro_rules! kinds {
 
 kinds! {
     ACTION_ADMITTED = "aip.action.admitted", Replayed, Internal, "the action passed admission and is durable";
+    ACTION_REDRIVEN = "aip.action.redriven", Replayed, Internal, "an operator had a dead letter taken up again as this action";
     ACTION_DISPATCHED = "aip.action.dispatched", Replayed, Internal, "the action was handed to a worker";
     ACTION_QUEUED = "aip.action.queued", Replayed, Internal, "the action waits in its worker's queue";
     ACTION_STARTED = "aip.action.started", Replayed, Internal, "a worker began the action";

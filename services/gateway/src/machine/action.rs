@@ -13,7 +13,8 @@ use aip_wire::{
 };
 
 use super::receipts::{self, Chain};
-use super::{Effect, GatewayMachine, Reservation, keys, lifecycle, shelf, stamp};
+use super::redrive::Redrives;
+use super::{Effect, GatewayMachine, Reservation, keys, lifecycle, redrive, shelf, stamp};
 
 /// What happened to an action.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -129,6 +130,9 @@ pub struct Accepted {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reservations: Vec<Reservation>,
     pub received_at: Millis,
+    /// Of an action that takes up a dead letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redrives: Option<Redrives>,
 }
 
 /// The contract that an action was admitted under, and who performs it.
@@ -195,6 +199,9 @@ pub struct ActionState {
     pub late_answers: u32,
     #[serde(default)]
     pub stream: StreamState,
+    /// Of an action that takes up a dead letter.
+    #[serde(default)]
+    pub redrives: Option<Redrives>,
     pub result: Option<Box<ActionResult>>,
     pub receipts: Chain,
 }
@@ -225,6 +232,7 @@ impl ActionState {
             lease: None,
             late_answers: 0,
             stream: StreamState { native: accepted.streams_to().is_some(), ..StreamState::default() },
+            redrives: accepted.redrives.clone(),
             result: None,
             receipts: Chain::default(),
         }
@@ -302,6 +310,7 @@ pub fn apply(
     match event {
         ActionEvent::Accepted(accepted) => {
             applying.timer(keys::TIMER_DEADLINE, accepted.context.deadline_ms);
+            redrive::accepted(&state, applying);
             applying.index(keys::INDEX_AUDIT, stamp::stamp(log_time, &applying.header.id, 0));
         }
         ActionEvent::Dispatched { attempt, mode } => {
@@ -343,6 +352,7 @@ pub fn apply(
         | ActionEvent::Expired { .. }
         | ActionEvent::Cancelled { .. }
         | ActionEvent::DeadLettered { .. } => {
+            redrive::ended(&state, applying);
             applying.effects_end();
             applying.timer_done(keys::TIMER_RETRY);
             applying.timer_done(keys::TIMER_LEASE);

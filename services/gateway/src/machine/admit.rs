@@ -1,19 +1,21 @@
 //! Makes an admitted action durable. One record holds all of it: the action, the frozen trusted context, the policy's
 //! outcome, the reservation of the key, the replay claim, the pinned contract and the claim on the first dispatch.
 
-use aip_kernel::{Decision, Draft, Facts, Fault, Millis, View};
+use aip_kernel::{Decision, Draft, EntityKey, Facts, Fault, Millis, View};
+use aip_names::operator;
 use aip_wire::trusted::{PrincipalRef, TrustedContext};
 use aip_wire::{Action, ActionId, CorrelationId, MessageId};
 
 use super::action::{self, Accepted, ActionEvent, Pinned};
 use super::idempotency::{self, Held, Reservation};
 use super::note::{self, Note, Refused, ReplayClaim};
+use super::redrive::Redrives;
 use super::{Answer, Event, GatewayMachine, Refusal, State, keys, load_action};
 use crate::errors;
 
 /// An action that passed every gate of 11.3 before the reservation. Made only by the gateway's road, from the proof
 /// that admission gives.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Admit {
     pub(crate) action: Action,
     pub(crate) context: TrustedContext,
@@ -61,28 +63,56 @@ pub(super) fn decide(
     if facts.now.max(facts.log_time) >= admit.context.deadline_ms {
         return Ok(admit.refused(Refusal::DeadlinePassed, facts));
     }
-    let manifest = keys::manifest(&admit.pinned.provider.id);
-    let registered = view.entity(&manifest)?;
-    let pinned = &admit.pinned;
-    let stands = registered.as_ref().is_some_and(|entity| match &entity.state {
-        State::Manifest(state) => state.stands(&admit.action.capability_id, pinned),
-        State::Action(_) | State::Message(_) => false,
-    });
-    let Some(registered) = registered.filter(|_| stands) else {
+    Ok(match admit.stands(view)? {
+        Some(standing) => {
+            Decision::Append { draft: standing.drafted(admit.draft(None)), answer: Answer::Admitted }
+        }
         // Nothing is recorded: whoever asked looks again and may still be admitted by the same message.
-        return Ok(Decision::Answer(Answer::Refused(Refusal::CapabilityChanged)));
-    };
-    Ok(Decision::Append { draft: admit.draft().reads(manifest, registered.n), answer: Answer::Admitted })
+        None => Decision::Answer(Answer::Refused(Refusal::CapabilityChanged)),
+    })
+}
+
+/// What has to be so still when an admission takes its place in the log.
+pub(super) enum Standing {
+    /// The provider's registrations, as many as there were.
+    Registered(EntityKey, u64),
+    /// A verb of the gateway's own, which nobody can withdraw.
+    Own,
+}
+
+// === impl Standing ===
+
+impl Standing {
+    pub(super) fn drafted(self, draft: Draft<Event>) -> Draft<Event> {
+        match self {
+            Standing::Registered(manifest, n) => draft.reads(manifest, n),
+            Standing::Own => draft,
+        }
+    }
 }
 
 // === impl Admit ===
 
 impl Admit {
-    fn streams_to(&self) -> Option<&CorrelationId> {
+    pub(super) fn streams_to(&self) -> Option<&CorrelationId> {
         action::streams_to(&self.action, self.correlation_id.as_ref())
     }
 
-    fn draft(&self) -> Draft<Event> {
+    /// Whether the contract that the action is pinned to is offered; none if not.
+    pub(super) fn stands(&self, view: &dyn View<GatewayMachine>) -> Result<Option<Standing>, Fault> {
+        if self.action.capability_id.as_str().starts_with(operator::GATEWAY_VERBS) {
+            return Ok(Some(Standing::Own));
+        }
+        let manifest = keys::manifest(&self.pinned.provider.id);
+        let registered = view.entity(&manifest)?.filter(|entity| match &entity.state {
+            State::Manifest(state) => state.stands(&self.action.capability_id, &self.pinned),
+            State::Action(_) | State::Message(_) => false,
+        });
+        Ok(registered.map(|entity| Standing::Registered(manifest, entity.n)))
+    }
+
+    /// The record of the admission, with all its claims.
+    pub(super) fn draft(&self, redrives: Option<Redrives>) -> Draft<Event> {
         let accepted = Accepted {
             action: self.action.clone(),
             context: self.context.clone(),
@@ -93,6 +123,7 @@ impl Admit {
             pinned: self.pinned.clone(),
             reservations: self.reservations.clone(),
             received_at: self.received_at,
+            redrives,
         };
         let sent = match action::is_queued(self.action.mode) {
             true => ActionEvent::Enqueued { attempt: 1 },

@@ -41,7 +41,12 @@ fn said(event: &Event, key: &str, gateway: &PrincipalRef) -> Vec<(&'static Kind,
                 "input_hash": accepted.input_hash,
                 "policy_version": accepted.context.policy.directory,
             });
-            vec![(kinds::ACTION_ADMITTED, accepted.context.principal.clone(), data)]
+            let mut said = vec![(kinds::ACTION_ADMITTED, accepted.context.principal.clone(), data)];
+            said.extend(accepted.redrives.as_ref().map(|redrives| {
+                let data = json!({"action_id": key, "redrive_of": redrives.of, "ordered_by": redrives.order});
+                (kinds::ACTION_REDRIVEN, redrives.by.clone(), data)
+            }));
+            said
         }
         Event::Action(ActionEvent::Dispatched { attempt, .. }) => {
             let data = json!({"action_id": key, "attempt": attempt});

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use aip_kernel::{Fault, Millis, View};
 use aip_wire::{ActionId, CapabilityId, IdempotencyCollisionBehavior};
 
-use super::{GatewayMachine, keys, load_action};
+use super::{GatewayMachine, keys, load_action, redrive};
 
 /// A key's claim and how long it stands.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -64,7 +64,9 @@ pub(super) fn look(
     let same_capability = first.state.capability_id == *capability_id;
     // Within a wide scope the holder may be another capability's action, whose result would be no answer at all.
     if same_capability && (same_input || reservation.on_collision == Collision::Original) {
-        Ok(Held::By(first.state.id.clone()))
+        // a dead letter's key stands for whatever has taken it up
+        let latest = redrive::latest(view, &first.state)?;
+        Ok(Held::By(latest.unwrap_or_else(|| first.state.id.clone())))
     } else {
         Ok(Held::Conflict)
     }

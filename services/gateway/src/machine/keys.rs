@@ -1,6 +1,6 @@
 //! Names inside the gateway's ledger: entities, indexes, timers. They stand in the log for ever: never change one.
 
-use aip_kernel::{EntityKey, Millis};
+use aip_kernel::{EntityKey, Hash, LogPlace, Millis};
 use aip_wire::{CapabilityId, CorrelationId, PrincipalId};
 
 /// Kind of the entity that is one action, by its id.
@@ -19,6 +19,9 @@ pub const INDEX_AUDIT: &str = "audit";
 pub const INDEX_ACTIONS: &str = "actions";
 /// Records of which something is told, on the same shelves, in the order of the log.
 pub const INDEX_FEED: &str = "feed";
+
+/// Redriven actions: by the first dead letter of their line, the newest first.
+pub const INDEX_REDRIVES: &str = "redrives";
 
 /// Due at an action's deadline.
 pub const TIMER_DEADLINE: &str = "deadline";
@@ -57,6 +60,23 @@ pub fn registration(capability: &CapabilityId, since: Millis, contract_hash: &st
 /// Between which sort keys all registrations of a capability stand, the second excluded.
 pub fn registrations_of(capability: &CapabilityId) -> (String, String) {
     (format!("{capability}{SEPARATOR}"), format!("{capability}{BEHIND_SEPARATOR}"))
+}
+
+/// The claim of the one redriven action of a line that has not come to nothing.
+pub fn redrive_claim(root: &str) -> String {
+    format!("redrive:{}", Hash::of(root.as_bytes()))
+}
+
+/// The sort key of a redriven action: newer ones of a line sort before older ones.
+pub fn redrive(root: &str, place: LogPlace) -> String {
+    let LogPlace { message, record } = place;
+    format!("{}{SEPARATOR}{:016x}{:08x}", Hash::of(root.as_bytes()), u64::MAX - message, u32::MAX - record)
+}
+
+/// Between which sort keys all redriven actions of a line stand, the second excluded.
+pub fn redrives_of(root: &str) -> (String, String) {
+    let line = Hash::of(root.as_bytes());
+    (format!("{line}{SEPARATOR}"), format!("{line}{BEHIND_SEPARATOR}"))
 }
 
 /// True for ids that can stand in a sort key.

@@ -113,9 +113,21 @@ pub(super) fn apply(
 /// # Errors
 /// The store can't answer, or index and entity disagree.
 pub fn newest(view: &dyn View<GatewayMachine>, capability_id: &CapabilityId) -> Result<Option<Row>, Fault> {
+    Ok(of(view, capability_id, 1)?.into_iter().next())
+}
+
+/// The registrations of a capability, the newest first, at most `limit`.
+///
+/// # Errors
+/// The store can't answer, or index and entity disagree.
+pub fn of(
+    view: &dyn View<GatewayMachine>,
+    capability_id: &CapabilityId,
+    limit: usize,
+) -> Result<Vec<Row>, Fault> {
     let (from, to) = keys::registrations_of(capability_id);
-    let found = view.scan(keys::INDEX_CAPABILITY, Bound::Included(&from), Bound::Excluded(&to), 1)?;
-    found.into_iter().next().map(|(index, provider)| indexed(view, &provider, &index.sort)).transpose()
+    let found = view.scan(keys::INDEX_CAPABILITY, Bound::Included(&from), Bound::Excluded(&to), limit)?;
+    found.into_iter().map(|(index, provider)| indexed(view, &provider, &index.sort)).collect()
 }
 
 /// All registrations, by capability id and the newest of each first, at most `limit`.

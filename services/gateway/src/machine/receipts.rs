@@ -155,17 +155,21 @@ fn drafts(state: &ActionState, event: &ActionEvent) -> Vec<Draft> {
 
 fn admission(accepted: &Accepted) -> Vec<Draft> {
     let action = &accepted.action;
+    let mut asked = json!({
+        "action_id": action.id,
+        "capability_id": action.capability_id,
+        "message_id": accepted.message_id,
+        "input_hash": accepted.input_hash,
+    });
+    let mut actor = &accepted.context.principal;
+    if let (Some(redrives), Some(asked)) = (&accepted.redrives, asked.as_object_mut()) {
+        // its principal asked once; an operator had it taken up again
+        actor = &redrives.by;
+        asked.insert("redrive_of".to_owned(), json!(redrives.of));
+        asked.insert("ordered_by".to_owned(), json!(redrives.order));
+    }
     vec![
-        Draft {
-            receipt_type: ReceiptType::RequestReceived,
-            actor: accepted.context.principal.clone(),
-            data: json!({
-                "action_id": action.id,
-                "capability_id": action.capability_id,
-                "message_id": accepted.message_id,
-                "input_hash": accepted.input_hash,
-            }),
-        },
+        Draft { receipt_type: ReceiptType::RequestReceived, actor: actor.clone(), data: asked },
         Draft {
             receipt_type: ReceiptType::PolicyDecision,
             actor: accepted.gateway.clone(),

@@ -8,4 +8,5 @@ mod keys;
 mod manifests;
 mod queued;
 mod random;
+mod redrive;
 mod streams;

@@ -21,7 +21,8 @@ use crate::gateway::Gateway;
 use crate::machine::{self, ActionState, GatewayMachine, State, audit, keys, shelf};
 
 /// Members that an event's data may have: numbers, codes and names of ours, never content or digests of content.
-const SAFE: [&str; 6] = ["capability_id", "attempt", "code", "uncertain_outcome", "delivered", "by_worker"];
+const SAFE: [&str; 7] =
+    ["capability_id", "attempt", "code", "uncertain_outcome", "delivered", "by_worker", "redrive_of"];
 
 /// Records of an action read at a time.
 const RECORDS_PER_READ: usize = 64;

@@ -12,7 +12,7 @@ use super::page::{self, Budget, Walk};
 use super::{readable, status};
 use crate::cursor::{Mark, Question};
 use crate::gateway::Gateway;
-use crate::machine::{ActionState, GatewayMachine, State, keys, receipts};
+use crate::machine::{ActionState, GatewayMachine, State, keys, receipts, redrive};
 
 /// A page before its cursor is sealed.
 struct Page {
@@ -130,6 +130,7 @@ fn told(
         }
         false => None,
     };
-    let full = status(state, request.include_results, receipts);
-    if page::is_small(&full) { Ok(full) } else { Ok(status(state, false, None)) }
+    let behind = redrive::latest(view, state)?;
+    let full = status(state, request.include_results, receipts, behind.as_ref());
+    if page::is_small(&full) { Ok(full) } else { Ok(status(state, false, None, behind.as_ref())) }
 }

@@ -140,7 +140,7 @@ impl World {
         status.map(|status| status["action_status"]["state"].clone()).unwrap_or_default()
     }
 
-    async fn stands(&self, id: &ActionId, state: &str) {
+    pub async fn stands(&self, id: &ActionId, state: &str) {
         wait_for(state, Duration::from_secs(60), || async { self.state(id).await == state }).await;
     }
 
@@ -173,7 +173,7 @@ impl World {
     }
 
     /// The next message of the worker's queue.
-    async fn pull(&self) -> (Job, TrustedContext) {
+    pub async fn pull(&self) -> (Job, TrustedContext) {
         let td: TrustDomain = TestNats::trust_domain();
         let stream = queue_stream_name(&td, &Service::new(SERVICE).unwrap());
         let taker = self.bus.taker(&stream, &queue_consumer_name(Version::V1)).await.unwrap();
@@ -186,13 +186,9 @@ impl World {
     }
 
     /// A capability that may be repeated and queued, without a worker behind it.
-    async fn with_queue() -> World {
+    pub async fn with_queue() -> World {
         let world = World::empty().await;
-        let mut capability = say("cap:test:say", safe());
-        capability["contract"]["execution"]["supports_async"] = json!(true);
-        let mut manifest = manifest(&[capability]);
-        manifest["extensions"]["aip.worker"]["handlers"][0]["modes"] = json!(["sync", "async"]);
-        let reply = world.register(manifest).await;
+        let reply = world.register(queueable()).await;
         assert_eq!(reply.status, 200, "{}", reply.envelope);
         world
     }

@@ -25,6 +25,10 @@ use sha2::{Digest, Sha256};
 
 pub const CLIENT_TOKEN: &str = "client-token-0123456789";
 pub const OTHER_TOKEN: &str = "other-token-0123456789";
+/// May redrive, and read everything in acme.
+pub const OPERATOR_TOKEN: &str = "operator-token-0123456789";
+/// The same in beta.
+pub const BETA_OPERATOR_TOKEN: &str = "beta-operator-token-0123456789";
 pub const SERVICE: &str = "sandbox-restaurant";
 
 pub struct World {
@@ -47,9 +51,9 @@ fn key(seed: u8) -> SigningKey {
     SigningKey::from_seed(&[seed; 32])
 }
 
-fn directory() -> Directory {
+fn directory_text() -> String {
     let digest = |token: &str| hex::encode(Sha256::digest(token.as_bytes()));
-    let text = format!(
+    format!(
         r#"
 trust_domain = "aip.local"
 tenant = [{{ id = "acme" }}, {{ id = "beta" }}]
@@ -74,6 +78,22 @@ capabilities = ["cap:test:say"]
 api_keys = [{{ id = "o", sha256 = "{other_token}" }}]
 
 [[principal]]
+id = "service:operator"
+kind = "service"
+tenants = ["acme"]
+scopes = ["action:write", "action:read:any"]
+capabilities = ["cap:aip:gateway:redrive"]
+api_keys = [{{ id = "op", sha256 = "{operator_token}" }}]
+
+[[principal]]
+id = "service:beta-operator"
+kind = "service"
+tenants = ["beta"]
+scopes = ["action:write", "action:read:any"]
+capabilities = ["cap:aip:*"]
+api_keys = [{{ id = "op-b", sha256 = "{beta_operator_token}" }}]
+
+[[principal]]
 id = "agent:restaurant"
 kind = "agent"
 dids = ["{worker}"]
@@ -87,8 +107,21 @@ capabilities = ["cap:test:*"]
         worker = key(2).did(),
         client_token = digest(CLIENT_TOKEN),
         other_token = digest(OTHER_TOKEN),
-    );
+        operator_token = digest(OPERATOR_TOKEN),
+        beta_operator_token = digest(BETA_OPERATOR_TOKEN),
+    )
+}
+
+fn directory() -> Directory {
+    let text = directory_text();
     Directory::parse(&text, Path::new("/nowhere")).unwrap()
+}
+
+/// This principal is not known any more.
+pub fn directory_without(principal: &str) -> Directory {
+    let text = directory_text();
+    let kept = text.split("\n\n").filter(|part| !part.contains(&format!("\nid = \"{principal}\"")));
+    Directory::parse(&kept.collect::<Vec<_>>().join("\n\n"), Path::new("/nowhere")).unwrap()
 }
 
 /// Nobody is known any more.
@@ -150,6 +183,15 @@ pub fn manifest(capabilities: &[Value]) -> Value {
     })
 }
 
+/// The manifest of `cap:test:say`, which may be repeated and queued.
+pub fn queueable() -> Value {
+    let mut capability = say("cap:test:say", safe());
+    capability["contract"]["execution"]["supports_async"] = json!(true);
+    let mut manifest = manifest(&[capability]);
+    manifest["extensions"]["aip.worker"]["handlers"][0]["modes"] = json!(["sync", "async"]);
+    manifest
+}
+
 pub fn action(members: Value) -> Value {
     let mut action = json!({
         "id": ActionId::generate(), "capability_id": "cap:test:say", "input": {"do": "complete"}, "mode": "sync",
@@ -189,6 +231,13 @@ pub async fn connect(nats: &TestNats, identity: Identity) -> Bus {
     let bus = Bus::connect(Settings { url: nats.url(), seed_file, identity, name }).await.unwrap();
     bus.ready(Duration::from_secs(10)).await.unwrap();
     bus
+}
+
+/// A bare action over HTTP.
+pub async fn call_on(gateway: &Gateway, token: &str, action: &Value) -> Outbound {
+    let bytes = serde_json::to_vec(action).unwrap().into();
+    let bearer = Some(SecretString::from(token));
+    gateway.action(Inbound { bytes, bearer, via: Via::Http }).await
 }
 
 pub async fn serve_on(bus: &Bus) -> (Arc<Worker>, Serving) {
@@ -280,9 +329,7 @@ impl World {
 
     /// A bare action over HTTP.
     pub async fn call_as(&self, token: &str, action: &Value) -> Outbound {
-        let bytes = serde_json::to_vec(action).unwrap().into();
-        let bearer = Some(SecretString::from(token));
-        self.gateway.action(Inbound { bytes, bearer, via: Via::Http }).await
+        call_on(&self.gateway, token, action).await
     }
 
     pub async fn call(&self, action: &Value) -> Outbound {

@@ -50,7 +50,7 @@ fn a_tenant_that_was_meant_by_default_stays_the_one() {
     let turned = changed(r#"tenants = ["acme", "beta"]"#, r#"tenants = ["beta", "acme"]"#);
     assert_eq!(again(&before, before.context(), &turned).unwrap().context().tenant.as_deref(), Some("acme"));
     let left = Directory::parse(
-        &world()
+        world()
             .replace(r#"tenants = ["acme", "beta"]"#, r#"tenants = ["beta"]"#)
             .split("[[grant]]")
             .next()
