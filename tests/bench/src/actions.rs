@@ -10,7 +10,10 @@ use aip_wire::ActionMode;
 use serde_json::{Value, json};
 
 use crate::load::{Call, Figure, closed_loop, cpu_us};
-use crate::system::{API_KEY, ECHO, System};
+use crate::system::{API_KEY, CHUNKS, ECHO, STREAM, System};
+
+/// Actions that stream at the same time.
+const STREAMS: [usize; 2] = [1, 16];
 
 pub async fn measure(
     aip: Option<&Path>,
@@ -22,9 +25,9 @@ pub async fn measure(
     let mut figures = Vec::new();
     for c in concurrency {
         let calls = [
-            ("action, NATS", over_nats(&system.client, ActionMode::Sync)),
+            ("action, NATS", over_nats(&system.client, ECHO, ActionMode::Sync)),
             ("action, HTTP", over_http(&format!("http://{}", system.http))?),
-            ("action, async", over_nats(&system.client, ActionMode::Async)),
+            ("action, async", over_nats(&system.client, ECHO, ActionMode::Async)),
         ];
         for (name, call) in calls {
             let used = || system.pids().iter().map(|pid| cpu_us(*pid)).sum::<f64>();
@@ -34,6 +37,11 @@ pub async fn measure(
             figure.cpu_us = (used() - before) / (figure.per_second * seconds as f64 * 1.1);
             figures.push(figure);
         }
+    }
+    for c in STREAMS {
+        let call = over_nats(&system.client, STREAM, ActionMode::Streaming);
+        let figure = closed_loop("chunks of streaming actions", c, seconds, call).await?;
+        figures.push(Figure { per_second: figure.per_second * f64::from(CHUNKS), ..figure });
     }
     if last {
         println!("{:<90} {:>10} {:>10}", "where the gateway's time went", "count", "mean ms");
@@ -50,14 +58,14 @@ fn input() -> Value {
     json!({"text": "x".repeat(1000)})
 }
 
-pub fn over_nats(client: &Client, mode: ActionMode) -> Call {
+pub fn over_nats(client: &Client, capability: &'static str, mode: ActionMode) -> Call {
     let client = client.clone();
     Arc::new(move || {
         let client = client.clone();
         Box::pin(async move {
             let idempotency_key = Some(uuid::Uuid::now_v7().to_string());
             let options = CallOptions { idempotency_key, mode: Some(mode), ..CallOptions::default() };
-            client.call(ECHO, input(), options).await.map(drop).map_err(|error| error.to_string())
+            client.call(capability, input(), options).await.map(drop).map_err(|error| error.to_string())
         })
     })
 }

@@ -10,7 +10,7 @@ use redb::ReadableDatabase;
 
 use crate::actions::over_nats;
 use crate::load::{closed_loop, cpu_us, rss_mib};
-use crate::system::System;
+use crate::system::{ECHO, System};
 
 const CONCURRENCY: usize = 128;
 /// One stretch of load between two looks.
@@ -20,7 +20,7 @@ const IDLE: Duration = Duration::from_secs(15);
 /// Goes on until `actions` have ended.
 pub async fn run(aip: Option<&Path>, actions: u64) -> Result<(), Box<dyn Error>> {
     let system = System::start(aip).await?;
-    let call = over_nats(&system.client, ActionMode::Sync);
+    let call = over_nats(&system.client, ECHO, ActionMode::Sync);
     println!(
         "{:>10} {:>10} {:>10} {:>12} {:>12} {:>12} {:>12}",
         "actions", "per s", "p50 ms", "cpu µs each", "gateway µs", "gateway MiB", "store MiB"

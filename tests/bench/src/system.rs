@@ -19,6 +19,9 @@ use sha2::{Digest, Sha256};
 use crate::stage::{SERVICE, Stage};
 
 pub const ECHO: &str = "cap:bench:echo";
+pub const STREAM: &str = "cap:bench:stream";
+/// What one action of the latter streams.
+pub const CHUNKS: u32 = 200;
 pub const API_KEY: &str = "aip_bench";
 const START: Duration = Duration::from_secs(30);
 
@@ -30,6 +33,14 @@ struct Text {
 }
 
 async fn echo(_: Context, input: Text) -> Result<Text, ActionError> {
+    Ok(input)
+}
+
+async fn stream(context: Context, input: Text) -> Result<Text, ActionError> {
+    for _ in 0..CHUNKS {
+        let sent = context.chunks().data(serde_json::json!({"text": input.text})).await;
+        sent.map_err(|error| ActionError::permanent("bench.chunk", error.to_string()))?;
+    }
     Ok(input)
 }
 
@@ -128,9 +139,14 @@ async fn worker(stage: &Stage, key: PathBuf, store: PathBuf) -> Result<Worker, B
     );
     config.version = Version::V1;
     config.running_max = aip_names::limits::WORKER_RUNNING_MAX;
-    let spec =
-        CapabilitySpec::read(ECHO, "Echo", "Says what it was told.").key(IdempotencyRequirement::Optional);
-    Ok(Worker::builder(config).capability(spec, echo).start(&stage.bus(Stage::worker()?).await?).await?)
+    let spec = CapabilitySpec::read(ECHO, "Echo", "Says what it was told.")
+        .key(IdempotencyRequirement::Optional)
+        .queued();
+    let streaming = CapabilitySpec::read(STREAM, "Stream", "Says it again and again.")
+        .key(IdempotencyRequirement::Optional)
+        .streaming();
+    let worker = Worker::builder(config).capability(spec, echo).capability(streaming, stream);
+    Ok(worker.start(&stage.bus(Stage::worker()?).await?).await?)
 }
 
 fn directory(dids: &[String]) -> String {
