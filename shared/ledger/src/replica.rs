@@ -15,7 +15,7 @@ mod writer;
 
 use bytes::Bytes;
 
-use aip_kernel::{EffectId, EntityKey, Machine, Millis, WriterId};
+use aip_kernel::{EffectId, EntityKey, Machine, Millis, Verdict, WriterId};
 use aip_names::limits;
 
 use crate::store::{Judging, Snapshot, Store, StoreError, Tables};
@@ -202,6 +202,11 @@ impl<M: Machine> Replica<M> {
         self.tail.position().seq.max(1)
     }
 
+    /// The sequence that was applied last.
+    pub fn position(&self) -> u64 {
+        self.tail.position().seq
+    }
+
     /// The store has never learned from a log: one may be made for it.
     pub fn is_fresh(&self) -> bool {
         self.tail.is_fresh()
@@ -342,7 +347,13 @@ impl<M: Machine> Replica<M> {
         }
         let mut changed = Vec::new();
         for record in applied.records {
-            if record.verdict == aip_kernel::Verdict::Effective {
+            let verdict = match record.verdict {
+                Verdict::Effective => "effective",
+                Verdict::Copy => "copy",
+                Verdict::Void(_) => "void",
+            };
+            metrics::counter!(aip_names::metrics::LEDGER_RECORDS, "verdict" => verdict).increment(1);
+            if record.verdict == Verdict::Effective {
                 changed.push(record.entity.clone());
             }
             self.resolve(now, record, out);
@@ -370,7 +381,7 @@ impl<M: Machine> Replica<M> {
     }
 
     /// Where a sound road does nothing; the broken one lets effects out too early.
-    #[cfg_attr(not(feature = "broken"), expect(clippy::unused_self, unused_variables))]
+    #[cfg_attr(not(feature = "broken"), expect(clippy::unused_self, clippy::ptr_arg, unused_variables))]
     fn before_commit(
         &mut self,
         now: Now,

@@ -124,7 +124,8 @@ impl Store {
     /// Opens or creates the store file.
     ///
     /// # Errors
-    /// `Locked`, `WrongStore`, `Newer`, or what redb says of a foreign or damaged file, which is left as it is.
+    /// `Locked`, `WrongStore`, `Newer`, or what redb says of a foreign file, which is left as it is, or of a damaged one,
+    /// which it may have begun to repair.
     pub fn open(path: &Path, identity: &Identity) -> Result<Store, StoreError> {
         if path.try_exists()? { Store::open_theirs(path, identity) } else { Store::found(path, identity) }
     }

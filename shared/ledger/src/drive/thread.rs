@@ -54,6 +54,7 @@ impl<M: Machine> Road<M> {
             if !out.is_empty() {
                 metrics::histogram!(names::LEDGER_STEP_SECONDS).record(begun.elapsed().as_secs_f64());
             }
+            metrics::gauge!(names::LEDGER_POSITION).set(self.replica.position() as f64);
             metrics::gauge!(names::LEDGER_WAITING).set(self.replica.load() as f64);
             for output in out {
                 self.hand_out(output);

@@ -318,7 +318,7 @@ impl<M: Machine> Replica<M> {
     }
 
     /// Where a sound road does nothing: the broken one answers as soon as the append is acknowledged.
-    #[cfg_attr(not(feature = "broken"), expect(clippy::unused_self, unused_variables))]
+    #[cfg_attr(not(feature = "broken"), expect(clippy::unused_self, clippy::ptr_arg, unused_variables))]
     pub(super) fn acknowledged_early(&mut self, _now: Now, batch: u64, out: &mut Vec<Output<M>>) {
         #[cfg(feature = "broken")]
         if self.variant == super::Variant::AcknowledgeBeforeTail {
