@@ -3,10 +3,10 @@
 
 use std::error::Error;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use aip_bus::Bus;
-use aip_names::{Identity, MessageType, Service, Subject, Version, ledger_stream};
+use aip_names::{Identity, MessageType, Service, Subject, Version, ledger_stream, queue_group};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use redb::{Database, Durability, TableDefinition};
@@ -17,6 +17,8 @@ use crate::stage::{SERVICE, Stage};
 /// As large as an action with a kilobyte of input.
 const PAYLOAD: usize = 1024;
 const COMMITS: usize = 300;
+const READY_TRIES_MAX: u32 = 100;
+const READY_PAUSE: Duration = Duration::from_millis(50);
 
 pub async fn measure(seconds: u64, concurrency: &[usize]) -> Result<Vec<Figure>, Box<dyn Error>> {
     let stage = Stage::start().await?;
@@ -28,9 +30,11 @@ pub async fn measure(seconds: u64, concurrency: &[usize]) -> Result<Vec<Figure>,
     let one = Subject::message(td, &Service::gateway(), Version::V1, &result).to_string();
     let two = Subject::message(td, &Service::gateway(), Version::V1, &action).to_string();
     let end = Subject::message(td, &Service::new(SERVICE)?, Version::V1, &action).to_string();
-    answer(&gateway, one.clone(), None).await?;
-    answer(&gateway, two.clone(), Some(end.clone())).await?;
-    answer(&worker, end, None).await?;
+    let (here, there) = (Service::gateway(), Service::new(SERVICE)?);
+    answer(&gateway, &here, one.clone(), None).await?;
+    answer(&gateway, &here, two.clone(), Some(end.clone())).await?;
+    answer(&worker, &there, end, None).await?;
+    answered(&client, &two).await?;
     let mut figures = Vec::new();
     for c in concurrency {
         figures.push(closed_loop("request/reply, one hop", *c, seconds, ask(&client, one.clone())).await?);
@@ -45,9 +49,14 @@ pub async fn measure(seconds: u64, concurrency: &[usize]) -> Result<Vec<Figure>,
 }
 
 /// Answers a subject, by itself or by asking further.
-async fn answer(bus: &Bus, subject: String, further: Option<String>) -> Result<(), Box<dyn Error>> {
+async fn answer(
+    bus: &Bus,
+    service: &Service,
+    subject: String,
+    further: Option<String>,
+) -> Result<(), Box<dyn Error>> {
     let client = bus.client().clone();
-    let mut requests = client.queue_subscribe(subject, "bench".to_owned()).await?;
+    let mut requests = client.queue_subscribe(subject, queue_group(service).to_owned()).await?;
     client.flush().await?;
     tokio::spawn(async move {
         while let Some(request) = requests.next().await {
@@ -63,6 +72,17 @@ async fn answer(bus: &Bus, subject: String, further: Option<String>) -> Result<(
         }
     });
     Ok(())
+}
+
+/// Waits until the server knows everyone who answers.
+async fn answered(bus: &Bus, subject: &str) -> Result<(), Box<dyn Error>> {
+    for _ in 0..READY_TRIES_MAX {
+        if bus.client().request(subject.to_owned(), Bytes::new()).await.is_ok() {
+            return Ok(());
+        }
+        tokio::time::sleep(READY_PAUSE).await;
+    }
+    Err(format!("nobody answers {subject}").into())
 }
 
 fn ask(bus: &Bus, subject: String) -> Call {
