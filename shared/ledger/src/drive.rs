@@ -112,7 +112,6 @@ impl<M: Machine> Ledger<M> {
         let (path, identity) = (config.store_file(), config.identity());
         let broken = |source| OpenError::Store { path: path.clone(), source };
         let store = Store::open(&path, &identity).map_err(broken)?;
-        let reader = store.reader();
         let life = uuid::Uuid::now_v7().simple().to_string();
         let me = WriterId { replica: ReplicaId(config.replica.clone()), life };
         let barrier =
@@ -122,7 +121,7 @@ impl<M: Machine> Ledger<M> {
         let (events, inbox) = mpsc::channel();
         let starting = Readiness::NotReady { reason: "starting".to_owned() };
         let (readiness, ready) = watch::channel(starting);
-        let shared = Arc::new(Shared::new(events, reader, ready));
+        let shared = Arc::new(Shared::new(events, Arc::clone(replica.shared_snapshot()), ready));
         let (append, appends) = tokio::sync::mpsc::unbounded_channel();
         let (open_tail, tail_requests) = watch::channel(None);
         let subject = Subject::ledger(&config.trust_domain, &config.service, config.shard).to_string();

@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use tokio::sync::{oneshot, watch};
 
 use aip_kernel::{EntityKey, Fault, Machine, View};
@@ -12,7 +13,7 @@ use aip_names::metrics as names;
 
 use crate::drive::Event;
 use crate::replica::{Input, Token};
-use crate::store::{Reader, Snapshot};
+use crate::store::Snapshot;
 use crate::{LedgerError, Readiness};
 
 #[cfg(test)]
@@ -28,7 +29,8 @@ pub struct Ledger<M: Machine> {
 /// What handles and the store's thread have in common.
 pub(crate) struct Shared<M: Machine> {
     events: Sender<Event<M>>,
-    reader: Reader,
+    /// What was committed last: one picture for all who look, since to take one costs more than to look.
+    snapshot: ArcSwap<Snapshot>,
     readiness: watch::Receiver<Readiness>,
     waiting: Mutex<Waiting<M>>,
     watchers: Mutex<HashMap<EntityKey, watch::Sender<u64>>>,
@@ -101,9 +103,8 @@ impl<M: Machine> Ledger<M> {
         if let Readiness::NotReady { reason } = &*self.shared.readiness.borrow() {
             return Err(LedgerError::NotReady { reason: reason.clone() });
         }
-        let snapshot: Snapshot =
-            self.shared.reader.snapshot().map_err(|error| LedgerError::Store(error.to_string()))?;
-        read(&snapshot).map_err(|fault| LedgerError::Store(fault.0))
+        let snapshot = self.shared.snapshot.load_full();
+        read(&*snapshot).map_err(|fault| LedgerError::Store(fault.0))
     }
 
     /// Watches an entity. Create the watch before looking: then no change is missed.
@@ -171,16 +172,27 @@ impl<M: Machine> Drop for Watch<M> {
 // === impl Shared ===
 
 impl<M: Machine> Shared<M> {
-    pub fn new(events: Sender<Event<M>>, reader: Reader, readiness: watch::Receiver<Readiness>) -> Shared<M> {
+    pub fn new(
+        events: Sender<Event<M>>,
+        snapshot: Arc<Snapshot>,
+        readiness: watch::Receiver<Readiness>,
+    ) -> Shared<M> {
         let waiting = Waiting { next: 0, closed: false, answers: HashMap::new(), barriers: HashMap::new() };
         Shared {
             events,
-            reader,
+            snapshot: ArcSwap::new(snapshot),
             readiness,
             waiting: Mutex::new(waiting),
             watchers: Mutex::default(),
             commits: watch::Sender::new(0),
             failure: watch::Sender::new(None),
+        }
+    }
+
+    /// This is committed now.
+    pub fn show(&self, snapshot: &Arc<Snapshot>) {
+        if !Arc::ptr_eq(&self.snapshot.load(), snapshot) {
+            self.snapshot.store(Arc::clone(snapshot));
         }
     }
 

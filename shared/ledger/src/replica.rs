@@ -13,6 +13,8 @@ mod tail;
 mod timers;
 mod writer;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use aip_kernel::{EffectId, EntityKey, Machine, Millis, Verdict, WriterId};
@@ -155,7 +157,7 @@ struct Softness {
 pub struct Replica<M: Machine> {
     machine: M,
     store: Store,
-    snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     me: WriterId,
     variant: Variant,
     barrier_mode: BarrierMode,
@@ -179,7 +181,7 @@ impl<M: Machine> Replica<M> {
         variant: Variant,
     ) -> Result<Replica<M>, StoreError> {
         let standing = store.standing()?;
-        let snapshot = store.snapshot()?;
+        let snapshot = Arc::new(store.snapshot()?);
         Ok(Replica {
             machine,
             store,
@@ -217,6 +219,11 @@ impl<M: Machine> Replica<M> {
     }
 
     pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The same, for others to look at.
+    pub fn shared_snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
@@ -324,7 +331,7 @@ impl<M: Machine> Replica<M> {
             self.before_commit(now, &mut all, out);
             txn.commit()?;
             self.committed(now, hard);
-            self.snapshot = self.store.snapshot()?;
+            self.snapshot = Arc::new(self.store.snapshot()?);
             for applied in all {
                 self.learn(now, applied, out);
             }

@@ -11,7 +11,6 @@ mod tables;
 mod view;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use redb::{
     Database, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend, WriteTransaction,
@@ -109,13 +108,7 @@ pub struct Standing {
 
 #[derive(Debug)]
 pub struct Store {
-    db: Arc<Database>,
-}
-
-/// Reads the store from any thread, beside its writer.
-#[derive(Debug, Clone)]
-pub struct Reader {
-    db: Arc<Database>,
+    db: Database,
 }
 
 // === impl Store ===
@@ -179,7 +172,7 @@ impl Store {
     }
 
     fn prepare(db: Database, identity: &Identity) -> Result<Store, StoreError> {
-        let store = Store { db: Arc::new(db) };
+        let store = Store { db };
         let txn = store.begin(true)?;
         let empty = txn.list_tables()?.next().is_none();
         {
@@ -208,10 +201,6 @@ impl Store {
     /// Reads beside the writer, also tables that are no part of a store.
     pub(crate) fn read(&self) -> Result<ReadTransaction, StoreError> {
         Ok(self.db.begin_read()?)
-    }
-
-    pub fn reader(&self) -> Reader {
-        Reader { db: Arc::clone(&self.db) }
     }
 
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
@@ -286,14 +275,6 @@ fn is_known(
 
 pub(crate) fn damaged(error: impl std::fmt::Display) -> StoreError {
     StoreError::Damaged(error.to_string())
-}
-
-// === impl Reader ===
-
-impl Reader {
-    pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
-        Snapshot::open(&self.db.begin_read()?)
-    }
 }
 
 fn read_u64(bytes: &[u8]) -> Result<u64, StoreError> {

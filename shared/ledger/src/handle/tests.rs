@@ -39,7 +39,7 @@ async fn who_waits_when_the_thread_ends_is_not_told_that_nothing_was_done() {
     let store = Store::open(&folder.path().join("store.redb"), &identity).unwrap();
     let (events, inbox) = mpsc::channel::<Event<Idle>>();
     let (_said, readiness) = watch::channel(Readiness::Ready);
-    let shared = Arc::new(Shared::new(events, store.reader(), readiness));
+    let shared = Arc::new(Shared::new(events, Arc::new(store.snapshot().unwrap()), readiness));
     let ledger = Ledger::new(Arc::clone(&shared));
 
     let deciding = tokio::spawn({

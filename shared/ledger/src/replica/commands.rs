@@ -189,9 +189,9 @@ impl<M: Machine> Replica<M> {
             salt += 1;
             let entropy =
                 now.entropy.wrapping_add(salt.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
-            let log_time = aip_kernel::View::<M>::log_time(&self.snapshot);
+            let log_time = aip_kernel::View::<M>::log_time(&*self.snapshot);
             let facts = Facts::new(now.wall_ms, log_time, self.me.clone(), entropy);
-            match self.machine.decide(&self.snapshot, &pending.command, &facts) {
+            match self.machine.decide(&*self.snapshot, &pending.command, &facts) {
                 Err(fault) => self.finish(now, pending.origin, Err(LedgerError::Store(fault.0)), out),
                 Ok(Decision::Answer(answer)) => self.answer(now, pending, answer, out),
                 Ok(Decision::Append { draft, answer }) => {

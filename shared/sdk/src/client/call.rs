@@ -76,6 +76,7 @@ impl Client {
         let mut call = Call::new(capability, input, options)?;
         let mut attempt = 0;
         let mut sending = true;
+        let mut waited = false;
         loop {
             attempt += 1;
             let next = if sending { self.send(&call).await } else { self.look(&call).await };
@@ -87,9 +88,10 @@ impl Client {
                     call.awaited = id;
                     // the waiting is done by the gateway and is no attempt; the rest keeps a hasty one from being asked at once
                     attempt = 0;
-                    if !pause(1, None, call.until).await {
+                    if waited && !pause(1, None, call.until).await {
                         return Err(call.unknown("the time is over"));
                     }
+                    waited = true;
                     continue;
                 }
                 Err(Next::Send(error)) => {
