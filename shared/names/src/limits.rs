@@ -55,7 +55,7 @@ pub const BUS_HEADER_BYTES_MAX: usize = 256;
 // === ledger ===
 
 /// redb's page cache, for each store.
-pub const STORE_CACHE_BYTES: usize = 67_108_864;
+pub const STORE_CACHE_BYTES: usize = 33_554_432;
 /// Soft commits between two hard ones: they hold pages that only a hard commit frees.
 pub const STORE_SOFT_COMMITS_MAX: u32 = 512;
 /// The longest time a commit stays soft.
