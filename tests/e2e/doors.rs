@@ -51,7 +51,7 @@ impl Door<'_> {
     }
 
     async fn check(&self, what: &str, request: reqwest::RequestBuilder, status: u16, code: &str) {
-        let response = request.send().await.unwrap();
+        let response = request.send().await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
         let got = response.status().as_u16();
         let reply: Value = response.json().await.unwrap_or_default();
         let error = &reply["body"]["error"]["error"];

@@ -5,6 +5,7 @@ mod doors;
 mod first_action;
 mod harness;
 mod kills;
+mod pressed;
 mod python;
 mod recovery;
 mod redrive;

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 
 use aip_admission::Authenticator;
-use aip_bus::Bus;
+use aip_bus::{Bus, Seldom};
 use aip_crypto::SigningKey;
 use aip_ledger::{Ledger, Readiness};
 use aip_names::TrustDomain;
@@ -46,6 +46,8 @@ struct Inner {
     native: Arc<Native>,
     voice: Arc<Voice>,
     cursors: Cursors,
+    /// Refusals are whatever strangers like to send.
+    quiet: Seldom,
 }
 
 /// What a gateway is made of.
@@ -104,8 +106,20 @@ impl Gateway {
         let performer: Arc<dyn aip_ledger::Performer<GatewayMachine>> = Arc::clone(&dispatcher) as _;
         let ledger = Ledger::open(GatewayMachine, bus.clone(), performer, &config)?;
         dispatcher.reads(ledger.clone());
-        let inner =
-            Inner { ledger, bus, authenticator, catalog, operator, queues, chunks, native, voice, cursors };
+        let quiet = Seldom::default();
+        let inner = Inner {
+            ledger,
+            bus,
+            authenticator,
+            catalog,
+            operator,
+            queues,
+            chunks,
+            native,
+            voice,
+            cursors,
+            quiet,
+        };
         Ok(Gateway { inner: Arc::new(inner) })
     }
 
@@ -197,6 +211,10 @@ impl Gateway {
 
     pub(crate) fn native(&self) -> &Native {
         &self.inner.native
+    }
+
+    pub(crate) fn quiet(&self) -> &Seldom {
+        &self.inner.quiet
     }
 
     pub(crate) fn voice(&self) -> &Voice {

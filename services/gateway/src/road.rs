@@ -58,7 +58,10 @@ impl Gateway {
         let authentic = match self.authenticator().authenticate(valid, bearer.as_ref(), now).await {
             Ok(authentic) => authentic,
             Err(refusal) => {
-                tracing::info!(code = refusal.code.name, "a request was not authenticated");
+                if let Some(suppressed) = self.quiet().admit(refusal.code.name) {
+                    let code = refusal.code.name;
+                    tracing::info!(code, suppressed, "a request was not authenticated");
+                }
                 return self.voice().refuse_stranger(received, refusal);
             }
         };
@@ -68,7 +71,10 @@ impl Gateway {
             Ok(outbound) => outbound,
             Err(stop) => {
                 let refusal = self.note_refusal(&asked, about, stop).await;
-                tracing::info!(code = refusal.code.name, sender = %asked.sender.id, "a message was refused");
+                if let Some(suppressed) = self.quiet().admit(refusal.code.name) {
+                    let code = refusal.code.name;
+                    tracing::info!(code, sender = %asked.sender.id, suppressed, "a message was refused");
+                }
                 self.voice().refuse(&asked, refusal)
             }
         }

@@ -7,6 +7,8 @@ mod actions;
 mod lists;
 #[path = "road/live.rs"]
 mod live;
+#[path = "road/load.rs"]
+mod load;
 #[path = "road/manifests.rs"]
 mod manifests;
 #[path = "road/queued.rs"]

@@ -1,14 +1,14 @@
 //! Watches one connection: is it there, to which server, is that one fit. Everything that goes wrong on it is
 //! counted, and logged at most once in a while: a broken link produces events faster than anybody reads.
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use aip_names::{limits, metrics as names};
+use aip_names::metrics as names;
 use async_nats::connection::State;
 use async_nats::{Client, ClientError, Event, ServerError};
 use tokio::sync::{mpsc, watch};
 
+use crate::seldom::Seldom;
 use crate::server;
 
 /// The state of a connection. It is never closed for good.
@@ -44,7 +44,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Follows the connection until the last [`crate::Bus`] is dropped.
 pub(crate) async fn follow(client: Client, mut events: mpsc::Receiver<Event>, link: watch::Sender<Link>) {
-    let mut log = Log::default();
+    let log = Seldom::default();
     let mut epoch = 0;
     loop {
         let event = tokio::select! {
@@ -56,7 +56,7 @@ pub(crate) async fn follow(client: Client, mut events: mpsc::Receiver<Event>, li
             () = link.closed() => return,
         };
         let connected_anew = matches!(event, Some(Event::Connected));
-        let reason = event.and_then(|event| count(&event, &mut log));
+        let reason = event.and_then(|event| count(&event, &log));
         update(&client, &link, connected_anew, &mut epoch, reason);
     }
 }
@@ -107,39 +107,45 @@ fn update(client: &Client, link: &watch::Sender<Link>, anew: bool, epoch: &mut u
 }
 
 /// Counts an event; returns why there is no connection, if it says so.
-fn count(event: &Event, log: &mut Log) -> Option<String> {
+fn count(event: &Event, log: &Seldom) -> Option<String> {
     match event {
         Event::Connected | Event::Draining | Event::LameDuckMode => None,
         Event::Disconnected | Event::Closed => {
             metrics::counter!(names::BUS_DISCONNECTS).increment(1);
-            log.warn("disconnected", "lost the connection to nats-server, trying again for ever");
+            warn(log, "disconnected", "lost the connection to nats-server, trying again for ever");
             Some("connection lost".to_owned())
         }
         Event::SlowConsumer(_) | Event::ServerError(ServerError::SlowConsumer(_)) => {
             metrics::counter!(names::BUS_SLOW_CONSUMERS).increment(1);
-            log.warn("slow consumer", "dropped a message that was not read in time");
+            warn(log, "slow consumer", "dropped a message that was not read in time");
             None
         }
         Event::ServerError(ServerError::Other(detail)) if is_violation(detail) => {
             metrics::counter!(names::BUS_PERMISSION_VIOLATIONS).increment(1);
-            log.warn("permission violation", detail);
+            warn(log, "permission violation", detail);
             None
         }
         Event::ServerError(ServerError::AuthorizationViolation) => {
             metrics::counter!(names::BUS_ERRORS).increment(1);
-            log.warn("authorization", "nats-server does not know our key");
+            warn(log, "authorization", "nats-server does not know our key");
             Some("nats-server does not know our key".to_owned())
         }
         Event::ServerError(ServerError::Other(detail)) | Event::ClientError(ClientError::Other(detail)) => {
             metrics::counter!(names::BUS_ERRORS).increment(1);
-            log.warn("connection error", detail);
+            warn(log, "connection error", detail);
             Some(detail.clone())
         }
         Event::ClientError(error) => {
             metrics::counter!(names::BUS_ERRORS).increment(1);
-            log.warn("client error", &error.to_string());
+            warn(log, "client error", &error.to_string());
             Some(error.to_string())
         }
+    }
+}
+
+fn warn(log: &Seldom, kind: &'static str, detail: &str) {
+    if let Some(suppressed) = log.admit(kind) {
+        tracing::warn!(kind, detail, suppressed, "nats");
     }
 }
 
@@ -147,49 +153,9 @@ fn is_violation(detail: &str) -> bool {
     detail.to_ascii_lowercase().contains("permissions violation")
 }
 
-/// One line of a kind in an interval.
-#[derive(Debug, Default)]
-struct Log {
-    kinds: HashMap<&'static str, (Option<Instant>, u64)>,
-}
-
-impl Log {
-    fn warn(&mut self, kind: &'static str, detail: &str) {
-        if let Some(suppressed) = self.admit(kind, Instant::now()) {
-            tracing::warn!(kind, detail, suppressed, "nats");
-        }
-    }
-
-    /// The number of lines left out since the last one, if one may be written now.
-    fn admit(&mut self, kind: &'static str, now: Instant) -> Option<u64> {
-        let (last, suppressed) = self.kinds.entry(kind).or_default();
-        let interval = Duration::from_millis(limits::BUS_LOG_INTERVAL_MS);
-        if last.is_some_and(|last| now.duration_since(last) < interval) {
-            *suppressed += 1;
-            return None;
-        }
-        *last = Some(now);
-        Some(std::mem::take(suppressed))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_flood_of_events_is_one_line_an_interval() {
-        let mut log = Log::default();
-        let start = Instant::now();
-        let later = start + Duration::from_millis(limits::BUS_LOG_INTERVAL_MS);
-        assert_eq!(log.admit("slow", start), Some(0));
-        for _ in 0..1_000 {
-            assert_eq!(log.admit("slow", start), None);
-        }
-        assert_eq!(log.admit("other", start), Some(0));
-        assert_eq!(log.admit("slow", later), Some(1_000));
-        assert_eq!(log.admit("slow", later), None);
-    }
 
     #[test]
     fn violations_are_told_from_other_errors() {

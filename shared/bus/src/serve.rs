@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bus::Bus;
 use crate::frame::Parcel;
+use crate::seldom::Seldom;
 use crate::settings::BusError;
 
 mod discovery;
@@ -103,6 +104,7 @@ pub async fn serve<H: Handler>(
             endpoint,
             room: Arc::clone(&room),
             handler: Arc::clone(&handler),
+            log: Seldom::default(),
         };
         loops.push(tokio::spawn(door.run(subscriber, stop.clone())));
     }
@@ -144,6 +146,7 @@ struct Door<H> {
     endpoint: Arc<Endpoint>,
     room: Arc<Semaphore>,
     handler: Arc<H>,
+    log: Seldom,
 }
 
 impl<H: Handler> Door<H> {
@@ -174,7 +177,10 @@ impl<H: Handler> Door<H> {
     async fn take(self: Arc<Self>, message: Message, running: &mut JoinSet<()>) {
         let Message { subject, reply, payload, headers, .. } = message;
         if let Some(elsewhere) = reply.as_ref().filter(|reply| !self.identity.may_answer(reply)) {
-            tracing::warn!(%elsewhere, service = %self.service, "a request names no inbox for its answer");
+            if let Some(suppressed) = self.log.admit("reply subject") {
+                let service = &self.service;
+                tracing::warn!(%elsewhere, %service, suppressed, "a request names no inbox for its answer");
+            }
             self.endpoint.taken(Instant::now(), Some("reply subject"));
             self.count("reply_subject");
             return;
@@ -219,8 +225,11 @@ impl<H: Handler> Door<H> {
 
     async fn send(&self, reply: Option<async_nats::Subject>, answer: Option<Answer>) {
         let (Some(reply), Some(Answer { parcel, .. })) = (reply, answer) else { return };
-        if let Err(error) = self.client.publish_with_headers(reply, parcel.headers, parcel.payload).await {
-            tracing::warn!(%error, service = %self.service, endpoint = self.endpoint.name(), "an answer was not sent");
+        if let Err(error) = self.client.publish_with_headers(reply, parcel.headers, parcel.payload).await
+            && let Some(suppressed) = self.log.admit("not sent")
+        {
+            let (service, endpoint) = (&self.service, self.endpoint.name());
+            tracing::warn!(%error, %service, endpoint, suppressed, "an answer was not sent");
         }
     }
 

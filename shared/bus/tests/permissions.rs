@@ -10,7 +10,7 @@ use aip_names::{
 };
 use aip_testkit::{TestNats, wait_for_some};
 use async_nats::Client;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -132,6 +132,39 @@ async fn a_client_reaches_the_gateway_and_nothing_else() {
     // unlike alice, bob may not hear streams
     let streams = ["aip.v1.aip_local.gateway.v1.stream.*", CORRELATION_STREAM];
     refused_subscribing(&nats, TestNats::client("bob"), &streams.map(str::to_owned)).await;
+}
+
+#[tokio::test]
+async fn a_client_that_wants_to_hear_everything_hears_nothing() {
+    let nats = TestNats::start().await;
+    let gateway = bus(&nats, Identity::Gateway).await;
+    let action = message("gateway", "aip.core.v1.action");
+    let group = aip_names::queue_group(&Service::gateway()).to_owned();
+    let mut asked = gateway.client().queue_subscribe(action.clone(), group).await.unwrap();
+    gateway.client().flush().await.unwrap();
+    let answering = gateway.client().clone();
+    tokio::spawn(async move {
+        while let Some(request) = asked.next().await {
+            answering.publish(request.reply.unwrap(), "the answer".into()).await.unwrap();
+        }
+    });
+    let (curious, mut events) = raw(&nats, &TestNats::client("bob")).await;
+    let mut heard = Vec::new();
+    for subject in [">", "*.>", "aip.>", "_INBOX.>", "$JS.>", "$SYS.>"] {
+        heard.push(curious.subscribe(subject).await.unwrap());
+        refusal(&mut events, &TestNats::client("bob"), subject).await;
+    }
+    let alice = bus(&nats, TestNats::client("alice")).await;
+    for client in [alice.client(), &curious] {
+        let answer = wait_for_some("an answer", SOON, || async {
+            client.request(action.clone(), "a question".into()).await.ok()
+        });
+        assert_eq!(answer.await.payload, "the answer");
+    }
+    // his own answer came after whatever he could have heard of hers
+    for subscriber in &mut heard {
+        assert!(subscriber.next().now_or_never().flatten().is_none());
+    }
 }
 
 #[tokio::test]

@@ -148,6 +148,7 @@ impl<M: Machine> Ledger<M> {
             runtime: tokio::runtime::Handle::current(),
             started: Instant::now(),
             generation: 0,
+            quiet: aip_bus::Seldom::default(),
         };
         let name = format!("{}-store", config.service);
         std::thread::Builder::new().name(name).spawn(move || road.run()).map_err(OpenError::Thread)?;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -85,6 +86,11 @@ impl Machine for Accounts {
                 Ok(Decision::Append { draft, answer: Answer::Recorded })
             }
             Command::Remind(account) => {
+                // another replica may have fired the timer as well
+                let entity = view.entity(&EntityKey::new("account", account))?;
+                if entity.is_some_and(|entity| entity.state.reminders > 0) {
+                    return Ok(Decision::Answer(Answer::Recorded));
+                }
                 let draft = Draft::new(EntityKey::new("account", account), vec![Event::Reminded]);
                 Ok(Decision::Append { draft, answer: Answer::Recorded })
             }
@@ -319,4 +325,72 @@ fn copy_folder(from: &Path, to: &Path) {
             std::fs::copy(entry.path(), target).unwrap();
         }
     }
+}
+
+/// Reads page after page, as an export does.
+async fn export(ledger: Ledger<Accounts>, done: Arc<AtomicBool>) -> u64 {
+    let mut pages = 0;
+    while !done.load(Ordering::Relaxed) {
+        for account in 0..EXPORTED {
+            let key = EntityKey::new("account", account.to_string());
+            ledger.peek(|view| view.history(&key, 1, 100).map(drop)).unwrap();
+            pages += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    pages
+}
+
+const EXPORTED: u64 = 20;
+const WRITTEN_MAX: u64 = 10_000;
+
+/// A reader that stays open keeps every page that was written over since; pages read one by one do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_export_beside_writing_does_not_make_the_file_grow() {
+    let nats = TestNats::start().await;
+    let world = Arc::new(World::default());
+    let (alone, read, held) = (
+        open(&nats, "alone", &world).await,
+        open(&nats, "read", &world).await,
+        open(&nats, "held", &world).await,
+    );
+    for ledger in [&alone, &read, &held] {
+        ready(ledger).await;
+    }
+    let done = Arc::new(AtomicBool::new(false));
+    let exporting = tokio::spawn(export(read.clone(), Arc::clone(&done)));
+    // what the measure must be able to see
+    let (reader, until) = (held.clone(), Arc::clone(&done));
+    let holding = tokio::task::spawn_blocking(move || {
+        let hold = |_: &dyn View<Accounts>| {
+            while !until.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Ok(())
+        };
+        reader.peek(hold).unwrap();
+    });
+    let size = |replica: &str| {
+        let file = config(replica, &nats.scratch().join(replica)).store_file();
+        std::fs::metadata(file).unwrap().len()
+    };
+    let mut written = 0;
+    while size("held") < 4 * size("alone") {
+        assert!(written < WRITTEN_MAX, "an open reader is not seen in the size of the file");
+        for _ in 0..EXPORTED {
+            let account = (written % EXPORTED).to_string();
+            alone.decide(deposit(&account, 1, format!("k{written}"))).await.unwrap();
+            written += 1;
+        }
+    }
+    for ledger in [&alone, &read, &held] {
+        assert_eq!(account(ledger, "0").await.balance, written / EXPORTED);
+    }
+    let (one, other) = (size("alone"), size("read"));
+    done.store(true, Ordering::Relaxed);
+    holding.await.unwrap();
+    let pages = exporting.await.unwrap();
+    assert!(pages > written, "{pages} pages were read while {written} records were written");
+    // a file grows by doubling
+    assert!(2 * other <= 5 * one, "alone {one} bytes, with an export {other}");
 }

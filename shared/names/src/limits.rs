@@ -45,8 +45,9 @@ pub const BUS_CONNECT_TIMEOUT_MS: u64 = 5_000;
 pub const BUS_RECONNECT_FIRST_MS: u64 = 20;
 /// The longest pause between attempts.
 pub const BUS_RECONNECT_MAX_MS: u64 = 2_000;
-/// One log line of a kind in this time; what comes between is only counted.
-pub const BUS_LOG_INTERVAL_MS: u64 = 10_000;
+/// One log line of a kind in this time, where a peer or a broken link could cause any number of them; what comes
+/// between is only counted.
+pub const LOG_INTERVAL_MS: u64 = 10_000;
 /// A request to JetStream about a stream.
 pub const BUS_STREAM_TIMEOUT_MS: u64 = 10_000;
 /// Bytes of a header that we set; a longer value is left out.
@@ -89,6 +90,8 @@ pub const EFFECT_ADOPT_MS: u64 = 12_000;
 pub const EFFECT_RETRY_MS: u64 = 1_000;
 /// Pending effects looked at in one round.
 pub const EFFECT_SCAN_MAX: usize = 4_096;
+/// A step of the store's thread that takes longer is logged and counted: nobody is answered meanwhile.
+pub const LEDGER_STEP_SLOW_MS: u64 = 250;
 /// How often pending effects and due timers are looked for.
 pub const LEDGER_ROUND_MS: u64 = 50;
 /// The same while nothing waits.
@@ -285,8 +288,9 @@ pub const STREAM_REPLICAS_MAX: usize = 5;
 pub const DOOR_IN_FLIGHT_MAX: usize = 2_048;
 /// Of these, requests with one bearer token, so that one sender cannot fill the door.
 pub const SENDER_IN_FLIGHT_MAX: usize = 512;
-/// Bytes of the requests under way in one door, as received; parsed they take several times as much.
-pub const DOOR_IN_FLIGHT_BYTES_MAX: usize = 33_554_432;
+/// Bytes of the requests under way in one door, as received; parsed, recorded and learned they take some fifteen times as
+/// much, and a gateway is to stay within 256 MiB.
+pub const DOOR_IN_FLIGHT_BYTES_MAX: usize = 8_388_608;
 /// When a client that found a door full or closing may try again.
 pub const DOOR_RETRY_AFTER_MS: u64 = 1_000;
 /// Open HTTP connections; below the usual limit of 4,096 or more open files.

@@ -58,6 +58,7 @@ metrics! {
     LEDGER_APPEND_SECONDS = "aip_ledger_append_seconds", Histogram, Seconds, "time from an append to its acknowledgement, fsync included";
     LEDGER_DECIDE_SECONDS = "aip_ledger_decide_seconds", Histogram, Seconds, "time from a command to its committed answer";
     LEDGER_STEP_SECONDS = "aip_ledger_step_seconds", Histogram, Seconds, "time of one step of the store thread, its commit included";
+    LEDGER_SLOW_STEPS = "aip_ledger_slow_steps_total", Counter, Count, "steps of the store thread that took longer than they should";
     LEDGER_WAITING = "aip_ledger_waiting", Gauge, Count, "commands that wait for a decision or for their record";
     LEDGER_STOPPED = "aip_ledger_stopped_total", Counter, Count, "entities stopped because an invariant broke";
     LEDGER_TAIL_OPENS = "aip_ledger_tail_opens_total", Counter, Count, "times the tail of the ledger was opened";

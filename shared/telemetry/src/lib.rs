@@ -6,7 +6,7 @@
 mod logs;
 mod metrics;
 
-pub use logs::Format;
+pub use logs::{DEFAULT_FILTER, Format};
 pub use metrics::Metrics;
 
 /// Why telemetry could not be set up.
@@ -25,7 +25,8 @@ pub enum TelemetryError {
 
 /// Sets up logging and metrics for the whole process. `service` and `version` stand in `aip_build_info`.
 ///
-/// The filter comes from `AIP_LOG` (`info`, `aip_bus=debug,info`, …) and is `info` without it.
+/// The filter comes from `AIP_LOG` (`info`, `aip_bus=debug,info`, …) and is
+/// [`DEFAULT_FILTER`] without it.
 ///
 /// # Errors
 /// Called twice, or `AIP_LOG` cannot be read.

@@ -30,11 +30,13 @@ impl FromStr for Format {
 }
 
 const VARIABLE: &str = "AIP_LOG";
-const DEFAULT: &str = "info";
+/// The client library tells each message that it drops in a line of its own, at any rate; what goes wrong on a connection
+/// is counted and told by `aip-bus`, now and then.
+pub const DEFAULT_FILTER: &str = "info,async_nats=warn";
 
 pub(crate) fn install(format: Format) -> Result<(), TelemetryError> {
     let filter = std::env::var(VARIABLE).ok().filter(|filter| !filter.is_empty());
-    let filter = filter.unwrap_or_else(|| DEFAULT.to_owned());
+    let filter = filter.unwrap_or_else(|| DEFAULT_FILTER.to_owned());
     let parsed = EnvFilter::builder().parse(&filter);
     let parsed = parsed.map_err(|source| TelemetryError::Filter { filter, source })?;
     let lines = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr);

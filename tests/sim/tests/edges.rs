@@ -1,12 +1,12 @@
 //! The ends of the road that chance does not reach: bounds, and what can't be read.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use aip_kernel::Machine;
+use aip_kernel::{Machine, View};
 use aip_ledger::replica::Input;
-use aip_ledger::{LedgerError, Readiness};
+use aip_ledger::{LedgerError, LogMessage, Readiness};
 use aip_names::limits;
 use aip_sim::Bench;
-use aip_sim::toy::{Answer, Ask, Toy};
+use aip_sim::toy::{Answer, Ask, Toy, thing};
 use bytes::Bytes;
 
 fn add() -> Ask {
@@ -127,4 +127,34 @@ fn an_append_is_sent_again_until_it_comes_back() {
     // A copy changes nothing and calls nothing forth.
     assert!(bench.bring(first).unwrap().0.is_empty());
     assert_eq!(bench.later(limits::LEDGER_APPEND_TIMEOUT_MS).unwrap().append(), None);
+}
+
+/// A log that keeps one publish under several sequences changes nothing.
+#[test]
+fn six_copies_of_a_message_are_one_dispatch() {
+    let mut bench = Bench::ready().unwrap();
+    let begin = Ask::Begin { repeatable: 1, once: 1, timer_ms: None };
+    let bytes = bench.command(1, "begin", begin).unwrap().append().unwrap();
+    let first = bench.bring(bytes.clone()).unwrap();
+    assert_eq!((first.performed().len(), first.answers()), (2, vec![(1, done("begin"))]));
+    for _ in 1..6 {
+        assert!(bench.bring(bytes.clone()).unwrap().0.is_empty());
+    }
+    assert_eq!(bench.log.len(), 6);
+    assert_eq!(bench.replica.snapshot().head(&thing("t")).unwrap().0, 1);
+}
+
+#[test]
+fn a_hole_in_the_tail_is_seen_and_filled_from_the_log() {
+    let mut bench = Bench::ready().unwrap();
+    bench.ask("first", add()).unwrap();
+    let (dropped, next) = (bench.rival(Toy::VERSION).unwrap(), bench.rival(Toy::VERSION).unwrap());
+    bench.log.push(LogMessage { seq: 2, time_ns: 0, bytes: dropped });
+    let said = bench.bring(next).unwrap();
+    assert!(said.fell_silent() && said.opens_a_tail());
+    assert_eq!(bench.replica.store().standing().unwrap().position.seq, 1);
+    bench.open().unwrap();
+    assert_eq!(bench.replica.store().standing().unwrap().position.seq, 3);
+    let state = View::<Toy>::entity(bench.replica.snapshot(), &thing("t")).unwrap().unwrap().state;
+    assert_eq!(state.total, 2, "the rival that came second is void");
 }

@@ -1,6 +1,7 @@
 //! The machine on a ledger in memory: one story a file.
 
 mod admission;
+mod again;
 mod dispatch;
 mod env;
 mod evidence;

@@ -63,17 +63,23 @@ struct Process {
 
 impl Process {
     fn start(nats: &TestNats, name: &str) -> Process {
+        Process::of(nats, name, aip_names::limits::WORKER_RUNNING_DEFAULT)
+    }
+
+    /// One that works on so many at a time.
+    fn of(nats: &TestNats, name: &str, running_max: usize) -> Process {
         let runtime = Runtime::new().unwrap();
         let begun = Begun::default();
         let (seed_file, url) = (nats.seed_file(&TestNats::worker("restaurant")), nats.url());
         let store = nats.scratch().join(name).join("results.redb");
-        let config = WorkerConfig::new(
+        let mut config = WorkerConfig::new(
             TestNats::trust_domain(),
             Service::new(SERVICE).unwrap(),
             Principal::new(PrincipalId::parse("agent:restaurant").unwrap(), PrincipalKind::Agent),
             Arc::new(aip_crypto::SigningKey::from_seed(&[2; 32])),
             store,
         );
+        config.running_max = running_max;
         let (safe, not) = (begun.clone(), begun.clone());
         let (told, ready) = std::sync::mpsc::channel();
         runtime.spawn(async move {
@@ -235,6 +241,24 @@ async fn a_killed_workers_action_is_taken_over_in_time_or_ends_as_not_known() {
     assert_eq!(lost["error"]["code"], codes::ACTION_UNCERTAIN.name, "{lost}");
     assert_eq!(lost["error"]["details"]["cause"], codes::WORKER_LOST.name);
     assert_eq!(second.begun(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_stuck_holds_nothing_that_others_could_do() {
+    let world = World::empty().await;
+    let _door = door(&world, world.nats()).await;
+    let slow = Process::of(world.nats(), "w1", 1);
+    let stuck = world.submit(&queued("cap:test:safe", 1)).await;
+    wait_for("it to be begun", SOON, || async { slow.begun() == 1 }).await;
+    let mut ids = Vec::new();
+    for _ in 0..40 {
+        ids.push(world.submit(&queued("cap:test:safe", 0)).await);
+    }
+    let fast = Process::start(world.nats(), "w2");
+    for id in &ids {
+        assert_eq!(world.result(id).await["output"], json!({"attempt": 1}), "not tried twice");
+    }
+    assert_eq!((slow.begun(), fast.begun(), world.state(&stuck).await), (1, 40, json!("running")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -250,7 +250,7 @@ pub async fn serve_on(bus: &Bus) -> (Arc<Worker>, Serving) {
         version: "0.1.0".to_owned(),
         description: "does as it is told".to_owned(),
         endpoints: vec![("action".to_owned(), subject.to_string())],
-        running_max: 64,
+        running_max: 512,
     };
     let serving = serve(bus, registration, Arc::clone(&worker)).await.unwrap();
     (worker, serving)

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use aip_bus::Seldom;
 use aip_kernel::Machine;
 use aip_names::{limits, metrics as names};
 
@@ -26,6 +27,7 @@ pub(crate) struct Road<M: Machine> {
     pub runtime: Handle,
     pub started: Instant,
     pub generation: u64,
+    pub quiet: Seldom,
 }
 
 // === impl Road ===
@@ -56,6 +58,7 @@ impl<M: Machine> Road<M> {
             if !out.is_empty() {
                 metrics::histogram!(names::LEDGER_STEP_SECONDS).record(begun.elapsed().as_secs_f64());
             }
+            look_at_the_clock(&self.quiet, begun.elapsed());
             metrics::gauge!(names::LEDGER_POSITION).set(self.replica.position() as f64);
             metrics::gauge!(names::LEDGER_WAITING).set(self.replica.load() as f64);
             for output in out {
@@ -156,5 +159,35 @@ impl<M: Machine> Road<M> {
                 tracing::error!(%entity, why, "an invariant broke: the entity is stopped");
             }
         }
+    }
+}
+
+/// The watchdog: a step holds the one write transaction, so nobody is answered while it lasts.
+fn look_at_the_clock(quiet: &Seldom, took: Duration) {
+    if took <= Duration::from_millis(limits::LEDGER_STEP_SLOW_MS) {
+        return;
+    }
+    metrics::counter!(names::LEDGER_SLOW_STEPS).increment(1);
+    if let Some(suppressed) = quiet.admit("slow step") {
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        tracing::warn!(took_ms, suppressed, "the store's thread took long over one step");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_takes_long_is_counted() {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        let (quiet, bound) = (Seldom::default(), Duration::from_millis(limits::LEDGER_STEP_SLOW_MS));
+        metrics::with_local_recorder(&recorder, || {
+            for took in [Duration::ZERO, bound, bound * 2, bound * 3] {
+                look_at_the_clock(&quiet, took);
+            }
+        });
+        let page = recorder.handle().render();
+        assert!(page.contains(&format!("{} 2", names::LEDGER_SLOW_STEPS)), "{page}");
     }
 }

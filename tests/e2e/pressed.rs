@@ -1,0 +1,243 @@
+//! A gateway's process by itself, pressed from outside: by a disk that is full and by more than it can hold.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aip_bus::{Bus, Parcel, Settings};
+use aip_crypto::{SigningKey, sign_envelope};
+use aip_names::Identity;
+use aip_testkit::{Proc, TestNats, free_port, wait_for};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::{SOON, aip, id};
+
+const TOKEN: &str = "pressing-token-0123456789";
+/// The shell counts in half kilobytes: room for a new store and a few megabytes.
+const FILE_BLOCKS: u32 = 12_288;
+const LARGE_REQUESTS: usize = 500;
+const MEMORY_BYTES_MAX: u64 = 256 * 1_048_576;
+
+struct Alone {
+    nats: TestNats,
+    http: SocketAddr,
+    config: PathBuf,
+    worker: SigningKey,
+}
+
+impl Alone {
+    async fn new() -> Alone {
+        let nats = TestNats::start().await;
+        let http: SocketAddr = ([127, 0, 0, 1], free_port()).into();
+        let (folder, worker) = (nats.scratch().path(), SigningKey::generate().unwrap());
+        SigningKey::generate().unwrap().save(&folder.join("gateway.key")).unwrap();
+        let directory = format!(
+            r#"
+trust_domain = "aip.local"
+tenant = [{{ id = "acme" }}]
+[[principal]]
+id = "service:client"
+kind = "service"
+tenants = ["acme"]
+scopes = ["action:write"]
+capabilities = ["cap:test:*"]
+api_keys = [{{ id = "c", sha256 = "{}" }}]
+[[principal]]
+id = "agent:restaurant"
+kind = "agent"
+dids = ["{}"]
+[[worker]]
+principal = "agent:restaurant"
+service = "sandbox-restaurant"
+capabilities = ["cap:test:*"]
+"#,
+            hex::encode(Sha256::digest(TOKEN)),
+            worker.did(),
+        );
+        std::fs::write(folder.join("directory.toml"), directory).unwrap();
+        let text = format!(
+            "trust_domain = \"aip.local\"\nreplica = \"gateway-0\"\ndata_dir = \"gateway\"\n\
+             directory = \"directory.toml\"\nsigning_key = \"gateway.key\"\n\
+             nats = {{ url = \"{}\", seed = {:?} }}\nhttp = {{ bind = \"{http}\" }}\n",
+            nats.url(),
+            nats.seed_file(&Identity::Gateway),
+        );
+        let config = folder.join("gateway.toml");
+        std::fs::write(&config, text).unwrap();
+        Alone { nats, http, config, worker }
+    }
+
+    /// Starts the gateway, behind these words of the shell, and waits until it is ready.
+    async fn start(&self, first: &str) -> Proc {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{first} exec \"$@\""), "sh", aip(), "gateway", "--config"]);
+        command.arg(&self.config);
+        let proc = Proc::spawn(command).await;
+        wait_for("the gateway to be ready", SOON, || async {
+            matches!(self.ask("GET /ready", None, b"").await, Some((200, _)))
+        })
+        .await;
+        proc
+    }
+
+    /// Status and text of the answer; none when there was no whole one.
+    async fn ask(&self, line: &str, token: Option<&str>, body: &[u8]) -> Option<(u16, String)> {
+        let mut stream = TcpStream::connect(self.http).await.ok()?;
+        let bearer = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let head = format!(
+            "{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{bearer}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let (mut reader, mut writer) = stream.split();
+        let mut answer = String::new();
+        // who is refused is told before all was sent
+        let send = async {
+            let _ = writer.write_all(head.as_bytes()).await;
+            let _ = writer.write_all(body).await;
+        };
+        let (_, _) = tokio::join!(send, reader.read_to_string(&mut answer));
+        let status = answer.split(' ').nth(1)?.parse().ok()?;
+        Some((status, answer))
+    }
+
+    /// Registers a capability with a description of so many bytes. True when it was acknowledged.
+    async fn register(&self, name: &str, bytes: usize) -> bool {
+        let capability = |number: usize| {
+            json!({
+                "id": format!("cap:test:{name}{number}"), "name": "say", "kind": "tool", "risk": "low",
+                "input_schema": {"type": "object", "description": "x".repeat(bytes)},
+                "output_schema": {"type": "object"},
+                "contract": {
+                    "side_effects": ["write"],
+                    "idempotency": {
+                        "requirement": "optional", "collision_behavior": "reject_conflict",
+                        "key_scope": "principal",
+                    },
+                    "execution": {
+                        "supports_sync": true, "supports_async": false, "supports_streaming": false,
+                        "supports_cancel": false, "supports_retry": false, "expected_completion": "sync",
+                        "retry_safety": "unsafe",
+                    },
+                    "data": {"sensitivity": "internal", "contains_pii": false, "redaction_required": false},
+                },
+            })
+        };
+        let capabilities: Vec<Value> = (0..4).map(capability).collect();
+        let handlers: Vec<Value> =
+            capabilities.iter().map(|one| json!({"capability_id": one["id"], "modes": ["sync"]})).collect();
+        let mut message = json!({
+            "aip_version": "1.0", "message_type": "aip.discovery.v1.manifest_response",
+            "message_id": id("msg_"), "sent_at": aip_wire::Timestamp::now(),
+            "body": {"manifest": {
+                "manifest_version": "aip-manifest/v1",
+                "agent": {"id": "agent:restaurant", "kind": "agent"},
+                "capabilities": capabilities,
+                "profiles": ["aip.native.nats.v1"],
+                "extensions": {"aip.worker": {
+                    "service": "sandbox-restaurant", "version": "v1", "handlers": handlers,
+                }},
+            }},
+        });
+        sign_envelope(&mut message, &self.worker).unwrap();
+        let told = self.ask("POST /aip/v1/messages", None, message.to_string().as_bytes()).await;
+        told.is_some_and(|(status, answer)| {
+            assert!(status == 200 || status >= 500, "{answer}");
+            status == 200
+        })
+    }
+}
+
+/// The most memory that a process has had, in bytes.
+fn memory_max(pid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1_024
+}
+
+/// The limit on a file's size stands for a full disk: a write that does not fit fails as it would there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_whose_store_cannot_be_written_ends_and_has_lost_nothing() {
+    let alone = Alone::new().await;
+    // not the signal but the error is what a full disk gives
+    let proc = alone.start(&format!("trap '' XFSZ; ulimit -f {FILE_BLOCKS};")).await;
+    let mut acknowledged = 0;
+    for number in 0..200 {
+        if !proc.is_running() {
+            break;
+        }
+        acknowledged += u64::from(alone.register(&format!("pad{number}-"), 100_000).await);
+    }
+    let ended = proc.ended(SOON).await;
+    assert_eq!(ended.code(), Some(4), "{ended}: {:?}", proc.lines());
+    assert!(proc.lines().iter().any(|line| line.contains("the store failed")), "{:?}", proc.lines());
+    assert!(acknowledged > 0);
+
+    // with room again it goes on where it was
+    let proc = alone.start("").await;
+    assert!(alone.register("again", 10).await);
+    proc.terminate();
+    assert!(proc.ended(SOON).await.success());
+    let mut verify = Command::new(aip());
+    let verified =
+        verify.args(["ledger", "verify", "--json", "--config"]).arg(&alone.config).output().unwrap();
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    let said: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    assert!(said["verified"]["records"].as_u64().unwrap() > acknowledged, "{said}");
+}
+
+/// One door after the other: a client that sends this much over NATS at once can have the server cut off its slowest
+/// reader, which is for the server to bound, not for the gateway.
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_of_large_requests_at_each_door_stay_within_memory() {
+    let alone = Arc::new(Alone::new().await);
+    let proc = alone.start("").await;
+    assert!(alone.register("say", 10).await);
+    let told = over_nats(&alone).await;
+    let statuses = over_http(&alone).await;
+    let of = |status: u16| statuses.iter().filter(|told| **told == Some(status)).count();
+    let (taken, refused, memory) = (of(200), of(503), memory_max(proc.id()));
+    println!("{told} told over NATS; {taken} taken, {refused} refused over HTTP; {} MiB", memory >> 20);
+    assert!(told > 0);
+    assert!(taken > 0 && refused > 0, "{statuses:?}");
+    assert!(memory <= MEMORY_BYTES_MAX, "{memory} bytes");
+    // and it is none the worse
+    wait_for("another registration", SOON, || alone.register("after", 10)).await;
+    proc.terminate();
+    assert!(proc.ended(Duration::from_secs(60)).await.success(), "{:?}", proc.lines());
+}
+
+/// Sends more than a message of ours may have, and less than the server takes. How many were answered.
+async fn over_nats(alone: &Alone) -> usize {
+    let identity = TestNats::client("alice");
+    let (url, seed_file) = (alone.nats.url(), alone.nats.seed_file(&identity));
+    let bus = Bus::connect(Settings { url, identity, seed_file, name: "pressing".to_owned() }).await.unwrap();
+    bus.ready(SOON).await.unwrap();
+    let parcel = Parcel { payload: vec![b'x'; 900 * 1_024].into(), headers: Default::default() };
+    let sent = (0..LARGE_REQUESTS).map(|_| {
+        let request =
+            bus.client().request("aip.v1.aip_local.gateway.v1.aip_core_v1_action", parcel.payload.clone());
+        async move { request.await.is_ok() }
+    });
+    join_all(sent).await.into_iter().filter(|told| *told).count()
+}
+
+/// Sends just less than an envelope may have. Nobody serves it, so what is taken stays until its deadline.
+async fn over_http(alone: &Arc<Alone>) -> Vec<Option<u16>> {
+    let part = "x".repeat(160_000);
+    let action = json!({
+        "capability_id": "cap:test:say0", "input": {"a": part, "b": part, "c": part}, "timeout_ms": 10_000,
+    });
+    let body: Arc<[u8]> = action.to_string().into_bytes().into();
+    let sent = (0..LARGE_REQUESTS).map(|_| {
+        let (alone, body) = (Arc::clone(alone), Arc::clone(&body));
+        let ask = async move { alone.ask("POST /aip/v1/actions", Some(TOKEN), &body).await };
+        tokio::spawn(async move { ask.await.map(|(status, _)| status) })
+    });
+    join_all(sent).await.into_iter().map(Result::unwrap).collect()
+}
