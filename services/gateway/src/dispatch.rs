@@ -83,7 +83,7 @@ impl Dispatcher {
 }
 
 impl Performer<GatewayMachine> for Dispatcher {
-    fn perform(&self, id: EffectId, effect: Effect) -> BoxFuture<'static, Option<Command>> {
+    fn perform(&self, id: EffectId, effect: Effect, again: bool) -> BoxFuture<'static, Option<Command>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
             let attempt = match effect {
@@ -103,12 +103,20 @@ impl Performer<GatewayMachine> for Dispatcher {
             let begun = Instant::now();
             let outcome = match inner.operator.find(&prepared.state.capability_id) {
                 Some(_) => inner.order(prepared).await?,
-                None => inner.send(&prepared).await,
+                None => heard(inner.send(&prepared).await, again),
             };
             metrics::counter!(names::GATEWAY_DISPATCHES, "outcome" => name(&outcome)).increment(1);
             metrics::histogram!(names::GATEWAY_DISPATCH_SECONDS).record(begun.elapsed().as_secs_f64());
             Some(Command::Settle(Box::new(Settle { effect: id, attempt, outcome })))
         })
+    }
+}
+
+/// That an attempt did not come about now says nothing of the time before, when another process may have sent it.
+fn heard(outcome: Outcome, again: bool) -> Outcome {
+    match outcome {
+        Outcome::NotDone(_) if again => Outcome::Lost(Lost::DispatcherGone),
+        outcome => outcome,
     }
 }
 
@@ -294,5 +302,18 @@ fn name(outcome: &Outcome) -> &'static str {
         Outcome::Cancelled => "cancelled",
         Outcome::NotDone(_) => "not_done",
         Outcome::Lost(_) => "lost",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_been_sent_before_is_not_called_undone() {
+        let undone = || Outcome::NotDone(NotDone::NoResponders);
+        assert!(matches!(heard(undone(), false), Outcome::NotDone(NotDone::NoResponders)));
+        assert!(matches!(heard(undone(), true), Outcome::Lost(Lost::DispatcherGone)));
+        assert!(matches!(heard(Outcome::Cancelled, true), Outcome::Cancelled));
     }
 }

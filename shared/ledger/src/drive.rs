@@ -61,8 +61,10 @@ impl Config {
 /// Performs effects in the world.
 pub trait Performer<M: Machine>: Send + Sync + 'static {
     /// Performs one effect. `Some` is the command that records its outcome; `None` means not now, try again later.
-    /// The id lets the receiver drop a second copy.
-    fn perform(&self, id: EffectId, effect: M::Effect) -> BoxFuture<'static, Option<M::Command>>;
+    /// The id lets the receiver drop a second copy. `again` says that it may have been performed before: then a failure
+    /// to do it now does not show that it was not done.
+    fn perform(&self, id: EffectId, effect: M::Effect, again: bool)
+    -> BoxFuture<'static, Option<M::Command>>;
 }
 
 #[derive(Debug, thiserror::Error)]

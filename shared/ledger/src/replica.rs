@@ -107,6 +107,9 @@ pub enum Output<M: Machine> {
     Perform {
         id: EffectId,
         effect: M::Effect,
+        /// It may have been performed before, by this process or by another: what does not come to pass now is not
+        /// known to be undone.
+        again: bool,
     },
     Answer {
         token: Token,

@@ -141,7 +141,7 @@ struct World {
 }
 
 impl Performer<Accounts> for World {
-    fn perform(&self, id: EffectId, _effect: Tell) -> BoxFuture<'static, Option<Command>> {
+    fn perform(&self, id: EffectId, _effect: Tell, _again: bool) -> BoxFuture<'static, Option<Command>> {
         *self.performed.lock().unwrap().entry(id.clone()).or_default() += 1;
         Box::pin(async move { Some(Command::Told(id)) })
     }

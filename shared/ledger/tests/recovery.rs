@@ -60,7 +60,7 @@ impl Machine for Counters {
 struct Nothing;
 
 impl Performer<Counters> for Nothing {
-    fn perform(&self, _: EffectId, (): ()) -> BoxFuture<'static, Option<Add>> {
+    fn perform(&self, _: EffectId, (): (), _again: bool) -> BoxFuture<'static, Option<Add>> {
         Box::pin(async { None })
     }
 }

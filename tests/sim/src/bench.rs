@@ -151,6 +151,15 @@ impl Said {
         performed.collect()
     }
 
+    /// Of what is to be performed, whether it may have been before.
+    pub fn again(&self) -> Vec<bool> {
+        let again = self.0.iter().filter_map(|output| match output {
+            Output::Perform { again, .. } => Some(*again),
+            _ => None,
+        });
+        again.collect()
+    }
+
     pub fn answers(&self) -> Vec<(Token, Result<Answer, LedgerError>)> {
         let answers = self.0.iter().filter_map(|output| match output {
             Output::Answer { token, answer } => Some((*token, answer.clone())),

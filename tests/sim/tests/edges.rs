@@ -95,9 +95,9 @@ fn a_writer_that_learns_late_of_its_effect_leaves_it_to_whoever_is_there() {
     let begin = Ask::Begin { repeatable: 1, once: 1, timer_ms: None };
     let ours = bench.command(1, "begin", begin).unwrap().append().unwrap();
     bench.now_ms += limits::EFFECT_ADOPT_MS;
-    let started = bench.bring(ours).unwrap().performed();
-    assert_eq!(started.len(), 1, "what only its writer may start waits for nobody");
-    assert_eq!(bench.later(limits::EFFECT_ADOPT_MS).unwrap().performed().len(), 1);
+    let started = bench.bring(ours).unwrap().again();
+    assert_eq!(started, [false], "what only its writer may start waits for nobody");
+    assert_eq!(bench.later(limits::EFFECT_ADOPT_MS).unwrap().again(), [true]);
 }
 
 #[test]

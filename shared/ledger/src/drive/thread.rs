@@ -136,11 +136,11 @@ impl<M: Machine> Road<M> {
                 let (log, events) = (self.log.clone(), self.shared.events());
                 self.runtime.spawn(publisher::last_sequence(log, request, events));
             }
-            Output::Perform { id, effect } => {
+            Output::Perform { id, effect, again } => {
                 let (events, performer) = (self.shared.events(), Arc::clone(&self.performer));
                 self.runtime.spawn(async move {
                     metrics::gauge!(names::EFFECTS_RUNNING).increment(1.0);
-                    let outcome = performer.perform(id.clone(), effect).await;
+                    let outcome = performer.perform(id.clone(), effect, again).await;
                     metrics::gauge!(names::EFFECTS_RUNNING).decrement(1.0);
                     let _ = events.send(Event::Input(Input::Performed { id, outcome }));
                 });

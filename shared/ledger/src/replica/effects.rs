@@ -70,10 +70,17 @@ impl<M: Machine> Effects<M> {
         }
     }
 
-    fn start(&mut self, id: EffectId, effect: M::Effect, running: Running, out: &mut Vec<Output<M>>) {
+    fn start(
+        &mut self,
+        id: EffectId,
+        effect: M::Effect,
+        running: Running,
+        again: bool,
+        out: &mut Vec<Output<M>>,
+    ) {
         self.due_ms.remove(&id);
         if self.running.insert(id.clone(), running).is_none() {
-            out.push(Output::Perform { id, effect });
+            out.push(Output::Perform { id, effect, again });
         }
     }
 }
@@ -94,7 +101,7 @@ impl<M: Machine> Replica<M> {
         let mine = new.writer == self.me;
         if mine && (new.mode == EffectMode::Once || (fresh && room)) {
             let running = self.running_as(&new.effect, new.mode);
-            self.effects.start(new.id, new.effect, running, out);
+            self.effects.start(new.id, new.effect, running, false, out);
         } else {
             self.effects.due_ms.insert(new.id, now.mono_ms + limits::EFFECT_ADOPT_MS);
         }
@@ -146,7 +153,7 @@ impl<M: Machine> Replica<M> {
             if pending.writer == self.me {
                 if self.effects.due_ms.get(&id).is_some_and(|due| *due <= now.mono_ms) {
                     let running = self.running_as(&pending.effect, pending.mode);
-                    self.effects.start(id, pending.effect, running, out);
+                    self.effects.start(id, pending.effect, running, false, out);
                 }
             } else if pending.writer.replica == self.me.replica {
                 let command = self.machine.on_abandoned(&id, &pending.effect);
@@ -163,7 +170,7 @@ impl<M: Machine> Replica<M> {
             tracing::info!(effect = %id, writer = %pending.writer, "taking up a pending effect");
             metrics::counter!(aip_names::metrics::EFFECTS_ADOPTED).increment(1);
             let running = self.running_as(&pending.effect, pending.mode);
-            self.effects.start(id, pending.effect, running, out);
+            self.effects.start(id, pending.effect, running, true, out);
         }
     }
 

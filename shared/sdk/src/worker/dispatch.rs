@@ -49,6 +49,8 @@ struct Running {
 pub(super) struct Signals {
     pub stop: CancellationToken,
     pub cancelled: CancellationToken,
+    /// Another worker has the action.
+    pub superseded: CancellationToken,
 }
 
 /// One dispatch that may be served.
@@ -198,6 +200,7 @@ impl Inner {
     pub(super) fn supersede(&self, id: &ActionId) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = running.get(id) {
+            running.signals.superseded.cancel();
             running.signals.stop.cancel();
         }
     }
@@ -215,7 +218,11 @@ impl Inner {
             return Ok(same.end.clone());
         }
         let (told, end) = watch::channel(None);
-        let signals = Signals { stop: self.stop.child_token(), cancelled: CancellationToken::new() };
+        let signals = Signals {
+            stop: self.stop.child_token(),
+            cancelled: CancellationToken::new(),
+            superseded: CancellationToken::new(),
+        };
         let entry = Running {
             digest: received.digest.clone(),
             end: end.clone(),

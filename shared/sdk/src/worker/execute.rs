@@ -63,6 +63,22 @@ impl Inner {
         let capability = received.action.capability_id.to_string();
         metrics::histogram!(names::WORKER_ACTION_SECONDS, "capability" => capability)
             .record(taken.as_secs_f64());
+        // It was told to stop for the worker's sake and not for the action's: what it says then is no end of an action that
+        // may be run again. Its mark stays, and whoever gets it next runs it.
+        let moved = (self.stop.is_cancelled() || signals.superseded.is_cancelled())
+            && !signals.cancelled.is_cancelled();
+        let stopped = match &ran {
+            Ran::Left { stopping } => *stopping,
+            Ran::Answered(Err(_)) => moved,
+            _ => false,
+        };
+        if stopped && !mutates {
+            let message = "the worker stops before the action could end";
+            return Ended::Refused(ProtocolError::of(codes::WORKER_UNAVAILABLE, message));
+        }
+        if stopped && may_run_again(&received.offered.contract, has_key) {
+            return Ended::Silent;
+        }
         let mut result = match ran {
             Ran::Answered(Ok(output)) => completed(&received, output),
             Ran::Answered(Err(error)) if signals.cancelled.is_cancelled() && error.is_cancelled() => {
@@ -72,14 +88,6 @@ impl Inner {
             Ran::Panicked if mutates => failed(&received, uncertain("the handler broke off")),
             Ran::Panicked => {
                 failed(&received, ProtocolError::of(codes::WORKER_FAILED, "the handler broke off"))
-            }
-            Ran::Left { stopping: true } if !mutates => {
-                let message = "the worker stops before the action could end";
-                return Ended::Refused(ProtocolError::of(codes::WORKER_UNAVAILABLE, message));
-            }
-            // its mark stays, and whoever gets it next runs it again
-            Ran::Left { stopping: true } if may_run_again(&received.offered.contract, has_key) => {
-                return Ended::Silent;
             }
             Ran::Left { .. } if mutates => {
                 failed(&received, uncertain("the handler did not stop when told to"))
@@ -114,7 +122,7 @@ impl Inner {
 
     /// Calls the handler in a task of its own, so that its panic is its own, and watches the time.
     async fn run(&self, received: &Received, begun_before: bool, signals: &Signals) -> Ran {
-        let Signals { stop, cancelled } = signals;
+        let Signals { stop, cancelled, .. } = signals;
         let key = received.action.idempotency_key.as_deref();
         let context = Context::new(received.trusted.clone(), key, stop.clone())
             .cancelled_by(cancelled.clone())

@@ -472,6 +472,41 @@ async fn a_drain_stops_what_does_not_end() {
     assert!(clean);
 }
 
+/// What a handler says because its worker stops is no end of an action that another worker can still do.
+#[tokio::test]
+async fn a_handler_that_obeys_a_drain_does_not_fail_what_may_be_run_again() {
+    let nats = TestNats::start().await;
+    let gateway = accepting(&nats).await;
+    let key = Arc::new(SigningKey::generate().unwrap());
+    let stage = Stage::closed();
+    let obeys = |stage: &Arc<Stage>| {
+        let stage = Arc::clone(stage);
+        move |context: Context, _: Input| {
+            let stage = Arc::clone(&stage);
+            async move {
+                stage.executions.fetch_add(1, Ordering::SeqCst);
+                context.stop().cancelled().await;
+                Err::<Output, _>(ActionError::permanent("test.stopped", "it was told to stop"))
+            }
+        }
+    };
+    let worker = Worker::builder(WorkerConfig { drain_ms: 5_000, ..config(&nats, &key) })
+        .capability(CapabilitySpec::read("cap:test:read", "Read", "Reads."), obeys(&stage))
+        .capability(write("cap:test:unsafe", RetrySafety::Unsafe), obeys(&stage));
+    let worker = worker.start(&bus(&nats, TestNats::worker("restaurant")).await).await.unwrap();
+    worker.registered().await.unwrap();
+    let (write, read) = (action("cap:test:unsafe", json!({})), action("cap:test:read", json!({})));
+    let draining = async {
+        stage.begun(2).await;
+        worker.drain().await
+    };
+    let (written, looked, clean) =
+        tokio::join!(ends(&gateway, &write), gateway.dispatch(&read, DEADLINE_MS), draining);
+    assert_eq!(written.error.unwrap().code, "test.stopped", "what can't be run again ends as it says");
+    assert_eq!(refusal(looked.unwrap()).code, "aip.worker.unavailable");
+    assert!(clean);
+}
+
 #[tokio::test]
 async fn a_worker_that_cannot_be_is_refused_at_start() {
     let nats = TestNats::start().await;

@@ -50,7 +50,7 @@ impl<S: Subject> World<S> {
                     self.pause_long(node);
                 }
             }
-            Output::Perform { id: effect_id, effect } => {
+            Output::Perform { id: effect_id, effect, again: _ } => {
                 self.may_speak(node, open, "an effect")?;
                 self.perform(node, id, effect_id, effect)?;
             }
