@@ -212,7 +212,7 @@ fn lost(id: &ActionId, attempt: u32) -> Entry {
         ),
         part: None,
     };
-    let head = Head { sequence, hash: String::new(), attempt, ended: true, closed: false };
+    let head = Head { sequence, attempt, ended: true, ..Head::default() };
     Entry { head, after: ACTION_CHUNKS_MAX, chunk: Some(chunk) }
 }
 

@@ -283,6 +283,11 @@ impl Follower {
             .await;
         let Some(Told { events, mark, more, .. }) = dry(told)? else { return Ok(Round::Dry) };
         for (event, mark) in events {
+            // found for a reader who may see less by now
+            if self.is_over() {
+                self.authorize().await?;
+                return Ok(Round::More);
+            }
             let id = self.id(mark.clone())?;
             let correlation_id = event.correlation_id.clone();
             let body = EventStream { events: vec![event], next_cursor: Some(id.clone()) };
@@ -388,7 +393,19 @@ impl Follower {
             reader.require(aip_admission::Family::Event).map_err(Stop::Refused)?;
         }
         self.reader = reader;
-        Ok(())
+        self.sees().await
+    }
+
+    /// Whether the reader may still see the action that it follows: what waits to be told is not told to others.
+    async fn sees(&self) -> Result<(), Stop> {
+        let Followed::Action(request) = &self.followed else { return Ok(()) };
+        let (who, asked) = (self.reader.clone(), request.clone());
+        let found =
+            self.gateway.glance(move |view| events::of_action(view, &who, &asked, Mark::default(), 1)).await;
+        match dry(found)? {
+            Some(None) => Err(Stop::Refused(Refusal::of(codes::ACTION_NOT_FOUND))),
+            _ => Ok(()),
+        }
     }
 }
 

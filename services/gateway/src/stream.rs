@@ -46,13 +46,15 @@ impl Gateway {
             return Err(Refusal::of(codes::ACTION_SUPERSEDED).into());
         }
         let sent = serde_json::to_value(chunk).map_err(|_| Refusal::of(codes::SERVICE_INTERNAL))?;
-        if sent.to_string().len() > CHUNK_BYTES_MAX {
+        let bytes = sent.to_string().len();
+        if bytes > CHUNK_BYTES_MAX {
             let message = format!("the chunk is larger than {CHUNK_BYTES_MAX} bytes");
             return Err(Refusal::new(codes::LIMIT_CHUNK_BYTES, CHUNK, message).into());
         }
         let offer = self.offer_for(&state).await?;
         let chunk = shown(chunk.clone(), &offer);
-        let offered = Offered { chunk, attempt: said.attempt, hash: canonical::hash(&sent) };
+        let offered =
+            Offered { chunk, attempt: said.attempt, hash: canonical::hash(&sent), bytes: bytes as u64 };
         self.chunks().put(&offered).await.map_err(|refusal| match refusal.code.retryable {
             true => Stop::noted(refusal),
             false => Stop::from(refusal),

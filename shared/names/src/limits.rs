@@ -260,6 +260,8 @@ pub const SETTLEMENT_RECORDS_MAX: usize = 1_000;
 /// Chunks one action may stream, and so the highest sequence number of one; the chunk that ends the stream may have one
 /// more.
 pub const ACTION_CHUNKS_MAX: u64 = 10_000;
+/// What one action's chunks may amount to: no action fills the log of all.
+pub const ACTION_CHUNK_BYTES_MAX: u64 = 16_777_216;
 /// One chunk as compact JSON: a page holds several, and a message of the chunk log one with room to spare.
 pub const CHUNK_BYTES_MAX: usize = 65_536;
 /// What a worker may answer.

@@ -1,6 +1,6 @@
 //! What stands in the chunk log of one action, and what may follow (11.6). Pure: the log itself judges the order.
 
-use aip_names::limits::ACTION_CHUNKS_MAX;
+use aip_names::limits::{ACTION_CHUNK_BYTES_MAX, ACTION_CHUNKS_MAX};
 use aip_wire::{Refusal, StreamChunk, StreamChunkKind, codes};
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,9 @@ pub struct Head {
     /// Digest of that chunk as its worker sent it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hash: String,
+    /// What its chunks amount to.
+    #[serde(default)]
+    pub bytes: u64,
     /// The newest attempt that the log knows: no earlier one may add to it.
     pub attempt: u32,
     /// That chunk ends the stream.
@@ -39,6 +42,8 @@ pub struct Offered {
     pub chunk: StreamChunk,
     pub attempt: u32,
     pub hash: String,
+    /// Its size as JSON.
+    pub bytes: u64,
 }
 
 /// What becomes of it.
@@ -64,7 +69,7 @@ impl Head {
     pub fn judge(head: Option<&Head>, offered: &Offered) -> Verdict {
         let unknown = Head::default();
         let stands = head.unwrap_or(&unknown);
-        let Offered { chunk, attempt, hash } = offered;
+        let Offered { chunk, attempt, hash, bytes } = offered;
         if stands.attempt > *attempt {
             return Verdict::Refused(Refusal::of(codes::ACTION_SUPERSEDED));
         }
@@ -84,7 +89,9 @@ impl Head {
             return Verdict::Refused(stands.refusal(codes::STREAM_ENDED));
         }
         let ends = ends(chunk.kind);
-        if chunk.sequence > ACTION_CHUNKS_MAX + u64::from(ends) {
+        let bytes = stands.bytes + bytes;
+        let too_much = bytes > ACTION_CHUNK_BYTES_MAX && !ends;
+        if too_much || chunk.sequence > ACTION_CHUNKS_MAX + u64::from(ends) {
             return Verdict::Refused(stands.refusal(codes::LIMIT_ACTION_CHUNKS));
         }
         // a log that knows nothing was lost, or this is the first: what came before would then be gone
@@ -92,6 +99,7 @@ impl Head {
         let head = Head {
             sequence: chunk.sequence,
             hash: hash.clone(),
+            bytes,
             attempt: *attempt,
             ended: ends,
             closed: false,
@@ -131,7 +139,7 @@ mod tests {
             data: Some(json!(text)),
             part: None,
         };
-        Offered { chunk, attempt: 2, hash: text.to_owned() }
+        Offered { chunk, attempt: 2, hash: text.to_owned(), bytes: 100 }
     }
 
     fn head(sequence: u64) -> Head {
@@ -195,6 +203,15 @@ mod tests {
         assert!(matches!(Head::judge(None, &offered(ACTION_CHUNKS_MAX + 1, "done")), Verdict::Append(_)));
         let over = Head::judge(None, &offered(ACTION_CHUNKS_MAX + 1, "x"));
         assert_eq!(code(&over), codes::LIMIT_ACTION_CHUNKS.name);
+    }
+
+    #[test]
+    fn one_action_does_not_fill_the_log_and_can_still_end() {
+        let full = Head { bytes: ACTION_CHUNK_BYTES_MAX - 100, ..head(3) };
+        let Verdict::Append(entry) = Head::judge(Some(&full), &offered(4, "x")) else { panic!() };
+        assert_eq!(entry.head.bytes, ACTION_CHUNK_BYTES_MAX);
+        assert_eq!(code(&Head::judge(Some(&entry.head), &offered(5, "x"))), codes::LIMIT_ACTION_CHUNKS.name);
+        assert!(matches!(Head::judge(Some(&entry.head), &offered(5, "done")), Verdict::Append(_)));
     }
 
     #[test]
