@@ -5,9 +5,9 @@ use std::time::Duration;
 use aip_wire::codes::{self, Code};
 use aip_wire::{AIP_VERSION, Envelope, MessageBody, MessageType, Refusal, Timestamp, decode, events, rules};
 use axum::body::Body;
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, CONNECTION};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Request, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::table::{Operation, Route};
@@ -54,7 +54,15 @@ pub(super) async fn answer<F: Front>(
             code: meter::OK,
         }),
     };
-    let answer = answered.unwrap_or_else(|refusal| refused(&edge, refusal, with_bearer));
+    let posted = matches!(route.operation, Operation::Message | Operation::Action | Operation::Cancel);
+    let answer = answered.unwrap_or_else(|refusal| {
+        let mut answer = refused(&edge, refusal, with_bearer);
+        if posted {
+            // the body may not have been read, and what is left of it is no next request
+            answer.response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer
+    });
     metered.end(answer.message_type, answer.code);
     answer.response
 }

@@ -130,6 +130,8 @@ async fn a_declared_body_over_the_bound_is_refused_unread() {
         .await;
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
     assert!(answer.contains(codes::HTTP_PAYLOAD.name), "{answer}");
+    // nobody takes the rest of the body for a next request
+    assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
     served.end().await;
 }
 
