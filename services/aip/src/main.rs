@@ -29,7 +29,7 @@ use clap::{Parser, Subcommand};
 use output::Failure;
 
 /// AIP 1.0 over NATS: governed actions for agents and services
-/// A tenth of a gateway's time went into the system's allocator.
+/// A fifth of a gateway's time went into the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
