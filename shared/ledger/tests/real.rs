@@ -344,32 +344,59 @@ async fn export(ledger: Ledger<Accounts>, done: Arc<AtomicBool>) -> u64 {
 const EXPORTED: u64 = 20;
 const WRITTEN: u64 = 2_000;
 
+/// Lets the readers end, also when the test fails: the runtime waits for threads.
+struct Done(Arc<AtomicBool>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A reader that stays open keeps every page that was written over since; pages read one by one do not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_export_beside_writing_does_not_make_the_file_grow() {
     let nats = TestNats::start().await;
     let world = Arc::new(World::default());
-    let (alone, read) = (open(&nats, "alone", &world).await, open(&nats, "read", &world).await);
-    for ledger in [&alone, &read] {
+    let (alone, read, held) = (
+        open(&nats, "alone", &world).await,
+        open(&nats, "read", &world).await,
+        open(&nats, "held", &world).await,
+    );
+    for ledger in [&alone, &read, &held] {
         ready(ledger).await;
     }
     let done = Arc::new(AtomicBool::new(false));
+    let ends = Done(Arc::clone(&done));
+    // what the measure must be able to see
+    let (reader, until) = (held.clone(), Arc::clone(&done));
+    let holding = tokio::task::spawn_blocking(move || {
+        let hold = |_: &dyn View<Accounts>| {
+            while !until.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Ok(())
+        };
+        reader.peek(hold).unwrap();
+    });
     let exporting = tokio::spawn(export(read.clone(), Arc::clone(&done)));
     for written in 0..WRITTEN {
         let account = (written % EXPORTED).to_string();
         alone.decide(deposit(&account, 1, format!("k{written}"))).await.unwrap();
     }
-    for ledger in [&alone, &read] {
+    for ledger in [&alone, &read, &held] {
         assert_eq!(account(ledger, "0").await.balance, WRITTEN / EXPORTED);
     }
     let size = |replica: &str| {
         let file = config(replica, &nats.scratch().join(replica)).store_file();
         std::fs::metadata(file).unwrap().len()
     };
-    let (one, other) = (size("alone"), size("read"));
-    done.store(true, Ordering::Relaxed);
+    let (one, other, kept) = (size("alone"), size("read"), size("held"));
+    drop(ends);
+    holding.await.unwrap();
     let pages = exporting.await.unwrap();
     assert!(pages > WRITTEN, "{pages} pages were read while {WRITTEN} records were written");
     // a file grows by doubling
+    assert!(2 * kept > 5 * one, "an open reader is not seen: alone {one} bytes, with it {kept}");
     assert!(2 * other <= 5 * one, "alone {one} bytes, with an export {other}");
 }
