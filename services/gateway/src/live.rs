@@ -7,29 +7,29 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tokio::sync::mpsc::error::SendTimeoutError;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
+use tokio::sync::{mpsc, oneshot};
 
 use aip_admission::Reader;
-use aip_kernel::Millis;
-use aip_ledger::{LedgerError, Readiness, Watch};
-use aip_names::limits::{PAGE_ROWS_DEFAULT, STREAM_AUTHORITY_MS, STREAM_FRAMES_MAX, STREAM_STALL_MS};
+use aip_names::limits::{STREAM_FRAMES_MAX, STREAM_STALL_MS};
 use aip_wire::{
-    ActionEvents, ActionEventsRequest, CorrelationId, ErrorBody, Event, EventStream, EventStreamRequest,
-    MessageBody, ProtocolError, Refusal, codes,
+    ActionEventsRequest, CorrelationId, ErrorBody, EventStreamRequest, MessageBody, ProtocolError, Refusal,
+    codes,
 };
 
-use crate::admit::result_of;
 use crate::chunks::reading::Reading;
 use crate::clock;
 use crate::cursor::{Mark, Question};
 use crate::front::{Frame, Live, Outbound};
 use crate::gateway::Gateway;
-use crate::machine::{ActionState, GatewayMachine, keys};
-use crate::query::events::{self, Told};
-use crate::query::readable;
+use crate::machine::keys;
+use crate::query::events;
+use wait::Wake;
 
+mod action;
+mod authority;
 mod chunks;
+mod feed;
+mod wait;
 
 /// Event names of 20.2.
 const MESSAGE: &str = "message";
@@ -59,14 +59,6 @@ struct Follower {
     correlation: Option<CorrelationId>,
     wake: Wake,
     frames: mpsc::Sender<Frame>,
-}
-
-/// What may bring something new.
-struct Wake {
-    action: Option<Watch<GatewayMachine>>,
-    commits: watch::Receiver<u64>,
-    readiness: watch::Receiver<Readiness>,
-    directory: watch::Receiver<u64>,
 }
 
 /// Why a follower stops.
@@ -209,95 +201,6 @@ impl Follower {
         }
     }
 
-    async fn action_round(&mut self, request: ActionEventsRequest) -> Result<Round, Stop> {
-        let (who, asked, mark) = (self.reader.clone(), request, self.mark.clone());
-        let found = self
-            .gateway
-            .glance(move |view| events::of_action(view, &who, &asked, mark, PAGE_ROWS_DEFAULT))
-            .await;
-        let Some(found) = dry(found)? else { return Ok(Round::Dry) };
-        // what was there and is not visible any more: the reader's authority has changed
-        let (state, told) = found.ok_or_else(|| Stop::Refused(Refusal::of(codes::ACTION_NOT_FOUND)))?;
-        let ends = state.is_terminal() && !told.more;
-        let Told { mut events, mark, more, .. } = told;
-        // the end is told behind the last chunk
-        let end = if ends { events.pop() } else { None };
-        for event in events {
-            self.tell_event(&state, event, false).await?;
-        }
-        if ends {
-            if self.reading.is_some() {
-                let Some(last) = state.stream.last else { return Ok(Round::Dry) };
-                if !self.tell_chunks(&state, last).await? {
-                    return Ok(Round::More);
-                }
-            }
-            if let Some(event) = end {
-                self.tell_event(&state, event, true).await?;
-            }
-            self.tell_result(&state).await?;
-            return Err(Stop::Ended);
-        }
-        self.passed(mark);
-        Ok(if more { Round::More } else { Round::Dry })
-    }
-
-    async fn tell_event(
-        &mut self,
-        state: &ActionState,
-        (event, mark): (Event, Mark),
-        terminal: bool,
-    ) -> Result<(), Stop> {
-        let mark = Mark { chunk: self.mark.chunk, ..mark };
-        let id = self.id(mark.clone())?;
-        let body = ActionEvents {
-            action_id: state.id.clone(),
-            events: vec![event],
-            chunks: Vec::new(),
-            cursor: Some(id.clone()),
-            terminal,
-        };
-        self.tell(Some(id), MESSAGE, state.correlation_id.clone(), body.into()).await?;
-        self.mark = mark;
-        Ok(())
-    }
-
-    /// Everything up to there was looked at.
-    fn passed(&mut self, mark: Mark) {
-        self.mark = Mark { chunk: self.mark.chunk, ..mark };
-    }
-
-    /// The last frame of an action, whose id says that nothing stands behind it.
-    async fn tell_result(&mut self, state: &ActionState) -> Result<(), Stop> {
-        let visible = readable(&self.reader, state, None, aip_admission::Family::Action);
-        let Some(result) = result_of(state).filter(|_| visible) else { return Ok(()) };
-        let id = self.id(Mark::new(END, 0))?;
-        self.tell(Some(id), RESULT, state.correlation_id.clone(), result.into()).await
-    }
-
-    async fn feed_round(&mut self, request: EventStreamRequest) -> Result<Round, Stop> {
-        let (who, mark) = (self.reader.clone(), self.mark.clone());
-        let told = self
-            .gateway
-            .glance(move |view| events::feed(view, &who, &request.kinds, mark, PAGE_ROWS_DEFAULT))
-            .await;
-        let Some(Told { events, mark, more, .. }) = dry(told)? else { return Ok(Round::Dry) };
-        for (event, mark) in events {
-            // found for a reader who may see less by now
-            if self.is_over() {
-                self.authorize().await?;
-                return Ok(Round::More);
-            }
-            let id = self.id(mark.clone())?;
-            let correlation_id = event.correlation_id.clone();
-            let body = EventStream { events: vec![event], next_cursor: Some(id.clone()) };
-            self.tell(Some(id), MESSAGE, correlation_id, body.into()).await?;
-            self.mark = mark;
-        }
-        self.mark = mark;
-        Ok(if more { Round::More } else { Round::Dry })
-    }
-
     fn id(&self, mark: Mark) -> Result<String, Stop> {
         self.gateway.cursors().give(&self.question, mark, clock::now_ms()).map_err(Stop::Refused)
     }
@@ -328,85 +231,6 @@ impl Follower {
         let envelope = self.gateway.voice().tell(reader, None, ErrorBody { error }.into());
         Frame { id: None, name: ERROR, envelope }
     }
-
-    /// Until something may have happened. Authority is judged anew when it ends, when the directory changes, and from
-    /// time to time, for keys that are trusted no more.
-    async fn wait(&mut self) -> Result<(), Stop> {
-        let again = Instant::now() + Duration::from_millis(STREAM_AUTHORITY_MS);
-        loop {
-            let until = self.reader.until_ms().map(|until| until.saturating_sub(clock::now_ms()));
-            let over = until.map_or(again, |left| again.min(Instant::now() + Duration::from_millis(left)));
-            let action = async {
-                match (&mut self.wake.action, &mut self.wake.commits) {
-                    (Some(action), _) => {
-                        action.changed().await;
-                        true
-                    }
-                    (None, commits) => commits.changed().await.is_ok(),
-                }
-            };
-            let chunk = async {
-                match &mut self.reading {
-                    Some(reading) => reading.next().await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = self.frames.closed() => return Err(Stop::Left),
-                woken = action => return if woken { Ok(()) } else { Err(stopping()) },
-                found = chunk => self.found_chunk(found).await?,
-                changed = self.wake.readiness.changed() => {
-                    return if changed.is_ok() { Ok(()) } else { Err(stopping()) };
-                }
-                changed = self.wake.directory.changed() => {
-                    if changed.is_err() {
-                        return Err(stopping());
-                    }
-                    self.authorize().await?;
-                }
-                () = tokio::time::sleep_until(over) => {
-                    self.authorize().await?;
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        let now: Millis = clock::now_ms();
-        let changed = self.wake.directory.has_changed().unwrap_or(true);
-        changed || self.reader.until_ms().is_some_and(|until| until <= now)
-    }
-
-    /// Who the reader is now, and what it may see.
-    async fn authorize(&mut self) -> Result<(), Stop> {
-        self.wake.directory.borrow_and_update();
-        let now = clock::now_ms();
-        let authenticator = self.gateway.authenticator();
-        let caller = authenticator.caller(self.bearer.as_ref(), now).await.map_err(Stop::Refused)?;
-        let reader = self.gateway.reader(&caller, now);
-        // a token that now stands for somebody else does not go on here
-        if reader.caller().id() != self.reader.caller().id() {
-            return Err(Stop::Refused(Refusal::of(codes::AUTH_TOKEN)));
-        }
-        if matches!(self.followed, Followed::Feed(_)) {
-            reader.require(aip_admission::Family::Event).map_err(Stop::Refused)?;
-        }
-        self.reader = reader;
-        self.sees().await
-    }
-
-    /// Whether the reader may still see the action that it follows: what waits to be told is not told to others.
-    async fn sees(&self) -> Result<(), Stop> {
-        let Followed::Action(request) = &self.followed else { return Ok(()) };
-        let (who, asked) = (self.reader.clone(), request.clone());
-        let found =
-            self.gateway.glance(move |view| events::of_action(view, &who, &asked, Mark::default(), 1)).await;
-        match dry(found)? {
-            Some(None) => Err(Stop::Refused(Refusal::of(codes::ACTION_NOT_FOUND))),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// A ledger that is interrupted comes back; everything else ends the stream.
@@ -416,8 +240,4 @@ fn dry<T>(found: Result<T, Refusal>) -> Result<Option<T>, Stop> {
         Err(refusal) if refusal.code == codes::SERVICE_NOT_READY => Ok(None),
         Err(refusal) => Err(Stop::Refused(refusal)),
     }
-}
-
-fn stopping() -> Stop {
-    Stop::Refused(crate::errors::of_ledger(&LedgerError::Closed))
 }
