@@ -30,7 +30,7 @@ pub async fn gateway(args: GatewayArgs) -> Result<ExitCode, Failure> {
     let config = aip_gateway::config::Config::load(args.config.as_deref(), args.flags)
         .map_err(|error| because("the gateway's configuration", &error))?;
     let metrics = prepare("gateway")?;
-    let exposition: aip_gateway::edge::Exposition = Arc::new(move || metrics.render());
+    let exposition: aip_service::Exposition = Arc::new(move || metrics.render());
     let ended = aip_gateway::run::run(config, exposition, aip_sdk::terminated()).await;
     match ended {
         Ok(()) => Ok(ExitCode::SUCCESS),

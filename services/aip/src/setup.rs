@@ -35,6 +35,9 @@ pub struct Args {
     /// Where the command line finds the gateway
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     http_url: String,
+    /// Where the services besides the gateway serve their health pages
+    #[arg(long, default_value = "127.0.0.1:9090")]
+    health_bind: SocketAddr,
     /// HTTP may be served outside loopback …
     #[arg(long)]
     http_outside_loopback: bool,
@@ -67,6 +70,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         nats_url: args.nats_url,
         http_url: args.http_url,
         gateways: vec![Gateway { name: "gateway".to_owned(), bind: args.http_bind }],
+        health_bind: args.health_bind,
         data_dir: args.data_dir,
         plaintext: Plaintext {
             outside_loopback: args.http_outside_loopback,

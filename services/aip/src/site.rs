@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use aip_crypto::SigningKey;
-use aip_names::{Identity, Service, TrustDomain, User};
+use aip_names::{Identity, OwnService, Service, TrustDomain, User};
 use aip_wire::{PrincipalId, PrincipalKind};
 
 use crate::keys;
@@ -19,6 +19,9 @@ const TENANT: &str = "tenant:demo";
 const CLIENT: &str = "service:dev-client";
 const SANDBOX: &str = "service:sandbox";
 const PYTHON: &str = "agent:python";
+
+/// The services besides the gateway that an installation runs.
+pub const SERVICES: &[OwnService] = &[];
 
 /// Where the API key stands, below the installation's folder.
 pub const API_KEY: &str = "keys/api-key";
@@ -35,8 +38,10 @@ pub struct Plan {
     pub nats_url: String,
     /// Where the command line finds the first gateway.
     pub http_url: String,
-    /// Each gets the file `<name>.toml`.
+    /// Each gets the file `<name>.toml`, and so does each of [`SERVICES`].
     pub gateways: Vec<Gateway>,
+    /// Where the other services serve their health pages.
+    pub health_bind: SocketAddr,
     /// Holds a folder for each service.
     pub data_dir: PathBuf,
     /// What an operator said about HTTP outside loopback, handed on to the gateway, which judges it.
@@ -87,7 +92,7 @@ impl Site {
         let worker = |name: &str, serves: &[&str]| {
             User::worker(name, serves).map_err(|error| because("a worker's name", &error))
         };
-        Ok(vec![
+        let mut users = vec![
             User::gateway(),
             User::admin(),
             worker("sandbox", &aip_sandbox::SERVICES)?,
@@ -95,7 +100,9 @@ impl Site {
             User::client("dev")
                 .map(User::hearing_streams)
                 .map_err(|error| because("a client's name", &error))?,
-        ])
+        ];
+        users.extend(SERVICES.iter().copied().map(User::own));
+        Ok(users)
     }
 
     /// Writes every file that the services and the command line need; `seed` says where an identity's nkey stands.
@@ -109,7 +116,13 @@ impl Site {
             let path = seed(identity);
             path.strip_prefix(&self.folder).map(Path::to_owned).unwrap_or(path)
         };
-        self.save("directory.toml", &directory(&self.trust_domain, &dids, &digest))?;
+        let mut own = String::new();
+        for service in SERVICES {
+            own.push_str(&principal_of(*service, &self.key(service.as_str())?.did().to_string()));
+            let text = self.service(plan, *service, &seed(&Identity::Own(*service)));
+            self.save(&format!("{service}.toml"), &text)?;
+        }
+        self.save("directory.toml", &(directory(&self.trust_domain, &dids, &digest) + &own))?;
         for one in &plan.gateways {
             self.save(&format!("{}.toml", one.name), &self.gateway(plan, one, &seed(&Identity::Gateway)))?;
         }
@@ -151,6 +164,29 @@ without_tls = {without_tls}
             self.trust_domain,
             plan.data_dir.join(name),
             plan.nats_url,
+        )
+    }
+
+    fn service(&self, plan: &Plan, own: OwnService, seed: &Path) -> String {
+        format!(
+            "trust_domain = \"{}\"
+replica = \"{own}\"
+data_dir = {:?}
+directory = \"directory.toml\"
+signing_key = \"keys/{own}.key\"
+
+[nats]
+url = \"{}\"
+seed = {seed:?}
+
+[health]
+bind = \"{}\"
+{}",
+            self.trust_domain,
+            plan.data_dir.join(own.as_str()),
+            plan.nats_url,
+            plan.health_bind,
+            settings(own),
         )
     }
 
@@ -216,6 +252,31 @@ fn service(name: &str) -> Result<Service, Failure> {
     Service::new(name).map_err(|error| because("a name in NATS", &error))
 }
 
+/// What a service's own table of settings says.
+fn settings(own: OwnService) -> &'static str {
+    match own {
+        OwnService::PolicyApproval | OwnService::Transaction | OwnService::CallbackOutbox => "",
+    }
+}
+
+/// A service as a principal, and as the worker that performs its operator verbs.
+fn principal_of(own: OwnService, did: &str) -> String {
+    let (principal, verbs) = (own.principal(), own.verbs());
+    format!(
+        "
+[[principal]]
+id = \"{principal}\"
+kind = \"service\"
+dids = [\"{did}\"]
+
+[[worker]]
+principal = \"{principal}\"
+service = \"{own}\"
+capabilities = [\"{verbs}*\"]
+"
+    )
+}
+
 /// Who is known: the developer, who is the operator as well, the sandbox and a worker in Python.
 fn directory(trust_domain: &TrustDomain, dids: &[String; 3], api_key_digest: &str) -> String {
     let [sandbox, python, client] = dids;
@@ -240,7 +301,7 @@ tenants = [\"{TENANT}\"]
 scopes = [
     \"action:write\", \"action:read\", \"receipt:read\", \"events:read\", \"audit:read\", \"audit:export\",
 ]
-capabilities = [\"cap:*\", \"cap:aip:gateway:*\"]
+capabilities = [\"cap:*\", \"cap:aip:*\"]
 dids = [\"{client}\"]
 api_keys = [{{ id = \"dev\", sha256 = \"{api_key_digest}\" }}]
 

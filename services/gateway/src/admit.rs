@@ -11,6 +11,7 @@ use aip_names::limits::{
     ADMIT_TRIES_MAX, ID_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_TTL_DEFAULT_MS, RESULT_GRACE_MS,
 };
 use aip_names::metrics as names;
+use aip_service::fault;
 use aip_wire::trusted::PrincipalRef;
 use aip_wire::{Ack, AckStatus, Action, ActionId, ActionMode, ActionResult, Refusal, codes};
 
@@ -163,7 +164,7 @@ impl Gateway {
             Seen::Here => self.ledger().peek(newest),
             Seen::Everything => self.ledger().read(newest).await,
         };
-        let row = row.map_err(|error| errors::of_ledger(&error))?;
+        let row = row.map_err(|error| fault::of_ledger(&error))?;
         let row = row.ok_or_else(|| Refusal::of(codes::CAPABILITY_UNKNOWN))?;
         let place = Place {
             provider: &row.provider.id,
@@ -178,7 +179,7 @@ impl Gateway {
     /// The committed action, which is known to be there.
     fn look(&self, id: &ActionId) -> Result<ActionState, Refusal> {
         let entity = self.ledger().peek(|view| view.entity(&keys::action(id.as_str())));
-        match entity.map_err(|error| errors::of_ledger(&error))?.map(|entity| entity.state) {
+        match entity.map_err(|error| fault::of_ledger(&error))?.map(|entity| entity.state) {
             Some(State::Action(state)) => Ok(*state),
             _ => Err(Refusal::of(codes::SERVICE_UNKNOWN)),
         }

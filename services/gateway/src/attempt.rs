@@ -3,6 +3,7 @@
 //! message then.
 
 use aip_admission::Authentic;
+use aip_service::fault;
 use aip_wire::attempt::{EXTENSION, Phase, Report as Said};
 use aip_wire::trusted::PrincipalRef;
 use aip_wire::{
@@ -105,13 +106,13 @@ impl Gateway {
             _ => state.is_running() && state.is_held_by(&said.worker, said.attempt),
         };
         let key = keys::action(said.action_id.as_str());
-        let near = self.ledger().peek(|view| view.entity(&key)).map_err(|error| errors::of_ledger(&error))?;
+        let near = self.ledger().peek(|view| view.entity(&key)).map_err(|error| fault::of_ledger(&error))?;
         let near = near.and_then(|entity| of_action(entity.state)).filter(fits);
         let state = match near {
             Some(state) => Some(state),
             None => {
                 let read = self.ledger().read(|view| view.entity(&key)).await;
-                read.map_err(|error| errors::of_ledger(&error))?.and_then(|entity| of_action(entity.state))
+                read.map_err(|error| fault::of_ledger(&error))?.and_then(|entity| of_action(entity.state))
             }
         };
         // whether it is there at all is not for others to know

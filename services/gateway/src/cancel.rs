@@ -3,6 +3,7 @@
 
 use aip_admission::{Authentic, Family, may_cancel, may_read};
 use aip_names::limits::CANCEL_REASON_BYTES_MAX;
+use aip_service::fault;
 use aip_wire::trusted::PrincipalRef;
 use aip_wire::{
     Ack, AckStatus, ActionId, ActionLifecycleState, Cancel as Wish, CancelTarget, Refusal, codes,
@@ -65,7 +66,7 @@ impl Gateway {
     async fn standing(&self, action: &ActionId) -> Result<Option<ActionState>, Refusal> {
         let key = keys::action(action.as_str());
         let read = self.ledger().read(|view| view.entity(&key)).await;
-        let entity = read.map_err(|error| errors::of_ledger(&error))?;
+        let entity = read.map_err(|error| fault::of_ledger(&error))?;
         Ok(entity.and_then(|entity| match entity.state {
             State::Action(state) => Some(*state),
             State::Manifest(_) | State::Message(_) => None,

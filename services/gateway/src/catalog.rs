@@ -9,11 +9,11 @@ use tokio::sync::Semaphore;
 use aip_admission::ContractView;
 use aip_ledger::{Ledger, LedgerError};
 use aip_names::limits::{CATALOG_COMPILED_MAX, CATALOG_COMPILING_MAX};
+use aip_service::fault;
 use aip_wire::capability_schema::{self, Compiled};
 use aip_wire::{Capability, CapabilityId, Refusal, codes};
 use serde_json::Value;
 
-use crate::errors;
 use crate::machine::{GatewayMachine, keys, manifest};
 
 /// One capability under one contract.
@@ -110,9 +110,9 @@ impl Catalog {
         let provider = keys::manifest(place.provider);
         let capability = ledger
             .peek(|view| manifest::capability(view, &provider, place.registration_n, place.capability_id))
-            .map_err(|error| errors::of_ledger(&error))?;
+            .map_err(|error| fault::of_ledger(&error))?;
         let missing = || LedgerError::Store(format!("{provider} has no capability {}", place.capability_id));
-        let capability = capability.ok_or_else(|| errors::of_ledger(&missing()))?;
+        let capability = capability.ok_or_else(|| fault::of_ledger(&missing()))?;
         self.compile(capability, place.contract_hash.to_owned()).await
     }
 

@@ -8,10 +8,10 @@ use aip_kernel::Millis;
 use aip_names::limits::{
     ACTION_TIMEOUT_MAX_MS, ENVELOPE_BYTES_MAX, MANIFEST_CAPABILITIES_MAX, MANIFEST_ROWS_MAX, WAIT_MS_MAX,
 };
+use aip_service::fault;
 use aip_wire::{Capability, Manifest, ManifestFilter, ManifestRequest, ProfileId, Refusal, RiskLevel};
 
 use crate::catalog::Place;
-use crate::errors;
 use crate::gateway::Gateway;
 use crate::machine::manifest;
 
@@ -33,7 +33,7 @@ impl Gateway {
         now: Millis,
     ) -> Result<Manifest, Refusal> {
         let rows = self.ledger().read(|view| manifest::all(view, ROWS_MAX)).await;
-        let mut rows = rows.map_err(|error| errors::of_ledger(&error))?;
+        let mut rows = rows.map_err(|error| fault::of_ledger(&error))?;
         // the newest of each capability comes first: it is what new actions get
         rows.dedup_by(|later, first| later.key.capability_id == first.key.capability_id);
         let directory = self.authenticator().directory();

@@ -22,12 +22,12 @@ use aip_wire::{
 use crate::answer;
 use crate::catalog::{Catalog, Offer, Place};
 use crate::chunks::Chunks;
-use crate::clock;
 use crate::machine::action::{Accepted, ActionEvent, ActionState, Pinned};
 use crate::machine::{Command, Effect, Event, GatewayMachine, Lost, NotDone, Outcome, Settle, State};
 use crate::native::Native;
 use crate::operator::{Operator, Order};
 use crate::queues::{Queues, Worker};
+use aip_service::clock;
 
 mod close;
 

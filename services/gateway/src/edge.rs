@@ -5,10 +5,10 @@
 //! it is valid and what it may do is decided behind the front, the same for both doors.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aip_names::limits::STREAM_HEARTBEAT_MS;
+use aip_service::Exposition;
 use aip_wire::{MessageBody, Refusal};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
@@ -52,9 +52,6 @@ pub trait Front: Clone + Send + Sync + 'static {
     /// Why nothing can be served now, if so.
     fn not_ready(&self) -> Option<String>;
 }
-
-/// The text of `/metrics`, made when it is asked for.
-pub type Exposition = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// What one door stands on. Cheap to clone.
 #[derive(Clone)]

@@ -17,17 +17,16 @@ use aip_wire::{AIP_VERSION, ActionId, MessageBody, MessageId, MessageType, Refus
 
 use crate::catalog::Catalog;
 use crate::chunks::Chunks;
-use crate::clock;
 use crate::cursor::Cursors;
 use crate::dispatch::Dispatcher;
 use crate::edge::Front;
-use crate::errors;
 use crate::front::{Inbound, Live, Outbound};
 use crate::machine::{Answer, Command, GatewayMachine};
 use crate::native::Native;
 use crate::operator::Operator;
 use crate::queues::Queues;
 use crate::reply::Voice;
+use aip_service::{clock, fault};
 
 /// A running gateway. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -178,7 +177,7 @@ impl Gateway {
     }
 
     pub(crate) async fn decide(&self, command: Command) -> Result<Answer, Refusal> {
-        self.ledger().decide(command).await.map_err(|error| errors::of_ledger(&error))
+        self.ledger().decide(command).await.map_err(|error| fault::of_ledger(&error))
     }
 
     pub(crate) fn ledger(&self) -> &Ledger<GatewayMachine> {

@@ -11,7 +11,6 @@ mod attempt;
 mod cancel;
 mod catalog;
 mod chunks;
-mod clock;
 pub mod config;
 mod cursor;
 mod discover;

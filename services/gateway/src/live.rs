@@ -11,13 +11,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use aip_admission::Reader;
 use aip_names::limits::{STREAM_FRAMES_MAX, STREAM_STALL_MS};
+use aip_service::clock;
 use aip_wire::{
     ActionEventsRequest, CorrelationId, ErrorBody, EventStreamRequest, MessageBody, ProtocolError, Refusal,
     codes,
 };
 
 use crate::chunks::reading::Reading;
-use crate::clock;
 use crate::cursor::{Mark, Question};
 use crate::front::{Frame, Live, Outbound};
 use crate::gateway::Gateway;

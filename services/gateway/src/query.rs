@@ -9,13 +9,13 @@ use serde_json::json;
 use aip_admission::{Caller, Family, Reader, Thing};
 use aip_kernel::{EntityKey, Fault, Millis, View};
 use aip_names::limits::{ACTION_RECORDS_MAX, DISPATCH_ATTEMPTS_MAX};
+use aip_service::fault;
 use aip_wire::{
     ActionId, ActionResult, ActionResultRequest, ActionStatus, ActionStatusRequest, MessageBody,
     ReceiptChain, ReceiptId, ReceiptQueryRequest, Refusal, Timestamp, codes,
 };
 
 use crate::admit::result_of;
-use crate::errors;
 use crate::gateway::Gateway;
 use crate::machine::{ActionState, GatewayMachine, State, keys, receipts, redrive, stamp};
 use crate::wait::Waiter;
@@ -80,7 +80,7 @@ impl Gateway {
         &self,
         read: impl FnOnce(&dyn View<GatewayMachine>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Refusal> {
-        self.ledger().read(|_| Ok(())).await.map_err(|error| errors::of_ledger(&error))?;
+        self.ledger().read(|_| Ok(())).await.map_err(|error| fault::of_ledger(&error))?;
         self.glance(read).await
     }
 
@@ -92,7 +92,7 @@ impl Gateway {
         let ledger = self.ledger().clone();
         let found = tokio::task::spawn_blocking(move || ledger.peek(read)).await;
         let found = found.map_err(|_| Refusal::of(codes::SERVICE_INTERNAL))?;
-        found.map_err(|error| errors::of_ledger(&error))
+        found.map_err(|error| fault::of_ledger(&error))
     }
 
     async fn action_status(
@@ -111,7 +111,7 @@ impl Gateway {
             _ => None,
         };
         let behind = self.ledger().peek(|view| redrive::latest(view, &state));
-        let behind = behind.map_err(|error| errors::of_ledger(&error))?;
+        let behind = behind.map_err(|error| fault::of_ledger(&error))?;
         let mut shown = status(&state, request.include_result, receipts, behind.as_ref());
         if request.include_chunks {
             shown.chunks = self.first_chunks(&state).await?;
@@ -149,14 +149,14 @@ impl Gateway {
         }
         let waiter = Waiter::new(self.ledger(), id);
         let found = self.ledger().read(|view| action(view, id)).await;
-        let state = found.map_err(|error| errors::of_ledger(&error))?.ok_or_else(not_found)?;
+        let state = found.map_err(|error| fault::of_ledger(&error))?.ok_or_else(not_found)?;
         if !readable(reader, &state, tenant, Family::Action) {
             return Err(not_found());
         }
         if state.is_terminal() {
             return Ok(state);
         }
-        let later = waiter.ended(until).await.map_err(|error| errors::of_ledger(&error))?;
+        let later = waiter.ended(until).await.map_err(|error| fault::of_ledger(&error))?;
         Ok(later.unwrap_or(state))
     }
 
@@ -187,7 +187,7 @@ impl Gateway {
             let past = view.history(&key, 1, ACTION_RECORDS_MAX)?;
             Ok(action(view, id)?.map(|state| (state, past)))
         });
-        let Some((state, past)) = read.await.map_err(|error| errors::of_ledger(&error))? else {
+        let Some((state, past)) = read.await.map_err(|error| fault::of_ledger(&error))? else {
             return Ok(None);
         };
         let chain = receipts::chain(&past, &state).map_err(|bug| {
@@ -204,7 +204,7 @@ impl Gateway {
             let rows = view.scan(keys::INDEX_AUDIT, at, at, 1)?;
             Ok(rows.into_iter().next().map(|(_, entity)| entity))
         });
-        let entity: Option<EntityKey> = read.await.map_err(|error| errors::of_ledger(&error))?;
+        let entity: Option<EntityKey> = read.await.map_err(|error| fault::of_ledger(&error))?;
         Ok(entity.filter(|entity| entity.kind == keys::ACTION).map(|entity| ActionId::opaque(entity.id)))
     }
 }

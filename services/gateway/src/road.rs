@@ -13,7 +13,6 @@ use aip_wire::{ErrorCategory, Manifest, MessageBody, MessageType, Refusal, codes
 
 use crate::admit::Told;
 use crate::attempt;
-use crate::clock;
 use crate::errors;
 use crate::front::Outbound;
 use crate::gateway::Gateway;
@@ -21,6 +20,7 @@ use crate::machine::{Answer, Command, Note, Refused, ReplayClaim};
 use crate::register::Registration;
 use crate::reply::Asked;
 use crate::served;
+use aip_service::clock;
 
 /// Why a message came to no answer.
 pub(crate) struct Stop {

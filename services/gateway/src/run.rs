@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aip_admission::{Authenticator, AuthenticatorError, Directory, DirectoryError};
-use aip_bus::{Bus, BusError};
+use aip_bus::{Bus, BusError, Serving};
 use aip_crypto::{KeyError, SigningKey};
-use aip_ledger::Readiness;
-use aip_names::{Identity, Service as ServiceName, limits};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use aip_names::{Identity, Service as ServiceName, TrustDomain, limits};
+use aip_service::Exposition;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError};
 use crate::edge::http::{HttpBounds, HttpDoor};
-use crate::edge::{Edge, Exposition, Front, nats};
+use crate::edge::{Bounds, Edge, Front, nats};
 use crate::front::Via;
 use crate::gateway::{Gateway, GatewayError, Parts};
 
@@ -144,8 +144,8 @@ impl Service {
         let (http_edge, nats_edge) = (edge(Via::Http), edge(Via::Nats));
         let stop = CancellationToken::new();
         let http = tokio::spawn(door.serve(http_edge.clone(), stop.clone(), drain));
-        let member = Member { bus, config: config.clone(), edge: nats_edge.clone() };
-        let nats = tokio::spawn(member.attend(gateway.ledger().readiness(), stop.clone()));
+        let join = join(bus, config.trust_domain.clone(), nats_edge.clone(), bounds);
+        let nats = tokio::spawn(aip_service::attend(gateway.ledger().readiness(), stop.clone(), join));
         tracing::info!(replica = config.replica, address = %config.http.bind, "the gateway runs");
         tokio::select! {
             () = shutdown => {}
@@ -170,47 +170,15 @@ impl Service {
     }
 }
 
-/// This replica in the gateway's queue group.
-struct Member<F> {
+/// How this replica joins the gateway's queue group.
+fn join<F: Front>(
     bus: Bus,
-    config: Config,
+    trust_domain: TrustDomain,
     edge: Edge<F>,
-}
-
-// === impl Member ===
-
-impl<F: Front> Member<F> {
-    /// Is in the group while the ledger is ready and only then: a replica that may not answer must not take requests
-    /// from those that may. Whoever is inside when it leaves is still answered, and it does not wait for them to join
-    /// again: a blink of the ledger must not close the door for as long as the longest action takes.
-    async fn attend(self, mut readiness: watch::Receiver<Readiness>, stop: CancellationToken) {
-        let mut leaving = JoinSet::new();
-        loop {
-            while leaving.try_join_next().is_some() {}
-            let ready = tokio::select! {
-                () = stop.cancelled() => break,
-                ready = readiness.wait_for(|readiness| *readiness == Readiness::Ready) => ready.is_ok(),
-            };
-            if !ready {
-                break;
-            }
-            let bounds = self.config.limits.door;
-            let joined = nats::serve(&self.bus, &self.config.trust_domain, self.edge.clone(), bounds).await;
-            match joined {
-                Ok(serving) => {
-                    tokio::select! {
-                        () = stop.cancelled() => {}
-                        _ = readiness.wait_for(|readiness| *readiness != Readiness::Ready) => {}
-                    }
-                    // later answers the server would not take
-                    leaving.spawn(serving.drain(Duration::from_millis(limits::NATS_REPLY_WINDOW_MS)));
-                }
-                Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot join the queue group");
-                    sleep(Duration::from_millis(limits::NATS_JOIN_RETRY_MS)).await;
-                }
-            }
-        }
-        leaving.join_all().await;
+    bounds: Bounds,
+) -> impl Fn() -> BoxFuture<'static, Result<Serving, BusError>> {
+    move || {
+        let (bus, trust_domain, edge) = (bus.clone(), trust_domain.clone(), edge.clone());
+        async move { nats::serve(&bus, &trust_domain, edge, bounds).await }.boxed()
     }
 }

@@ -8,8 +8,8 @@ use aip_kernel::Millis;
 use aip_ledger::{Ledger, LedgerError, Watch};
 use aip_wire::ActionId;
 
-use crate::clock;
 use crate::machine::{ActionState, GatewayMachine, State, keys};
+use aip_service::clock;
 
 /// A watch on an action, made before anything is asked, so that no end is missed.
 pub struct Waiter {

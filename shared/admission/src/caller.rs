@@ -1,5 +1,6 @@
 //! Who is asking, once that is proven. A [`Caller`] can only be made by the gates of this crate.
 
+use aip_wire::trusted::{CONTEXT_VERSION, TrustedCaller};
 use aip_wire::{Principal, PrincipalId, Refusal, codes};
 
 pub use aip_wire::trusted::Method;
@@ -52,6 +53,31 @@ impl Caller {
         self.principal.did = Some(did.to_owned());
         self.method = Method::Signature { did: did.to_owned() };
         self
+    }
+
+    /// A caller whom the gateway authenticated. The proof is where the word came from: a subject to which only services of
+    /// the system may publish.
+    ///
+    /// # Errors
+    /// `aip.auth.missing` for a form that this release does not know.
+    pub fn vouched(word: TrustedCaller) -> Result<Caller, Refusal> {
+        let TrustedCaller { version, principal, authentication: method, scopes, tenants, until_ms } = word;
+        if version != CONTEXT_VERSION {
+            return Err(Refusal::of(codes::AUTH_MISSING));
+        }
+        Ok(Caller { principal, method, scopes, tenants, until_ms })
+    }
+
+    /// The word to another service of the system.
+    pub fn vouch(&self) -> TrustedCaller {
+        TrustedCaller {
+            version: CONTEXT_VERSION,
+            principal: self.principal.clone(),
+            authentication: self.method.clone(),
+            scopes: self.scopes.clone(),
+            tenants: self.tenants.clone(),
+            until_ms: self.until_ms,
+        }
     }
 
     /// As the directory describes it, with the DID that signed, if one did.

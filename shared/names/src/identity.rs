@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::own::OwnService;
 use crate::token::{NameError, Service};
 
 /// The name of a NATS user. It also names its inbox and its key file.
@@ -10,6 +11,8 @@ use crate::token::{NameError, Service};
 pub enum Identity {
     /// All replicas of the gateway.
     Gateway,
+    /// All replicas of another service of the system.
+    Own(OwnService),
     /// One worker program, whatever the number of its replicas: `worker-<name>`.
     Worker(Service),
     /// A native NATS client outside our services: `client-<name>`.
@@ -33,6 +36,7 @@ impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gateway => f.write_str(crate::GATEWAY),
+            Self::Own(own) => f.write_str(own.as_str()),
             Self::Worker(name) => write!(f, "worker-{name}"),
             Self::Client(name) => write!(f, "client-{name}"),
             Self::Admin => f.write_str("admin"),
@@ -50,17 +54,19 @@ impl FromStr for Identity {
             _ => match (name.strip_prefix("worker-"), name.strip_prefix("client-")) {
                 (Some(worker), _) => Service::new(worker).map(Self::Worker),
                 (_, Some(client)) => Service::new(client).map(Self::Client),
-                _ => Err(NameError::IdentityForm { name: name.to_owned() }),
+                _ => {
+                    name.parse().map(Self::Own).map_err(|_| NameError::IdentityForm { name: name.to_owned() })
+                }
             },
         }
     }
 }
 
-/// An identity and, for a worker, the services it may answer for.
+/// An identity and the services whose messages it may answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     pub identity: Identity,
-    /// Service tokens whose messages it may take; empty for all but workers.
+    /// Service tokens whose messages it may take, the gateway's apart; empty for who only asks.
     pub serves: Vec<Service>,
     /// Whether a client may hear correlation streams. Whoever may, can hear all of the trust domain's by a wildcard:
     /// subjects are no authorization, so this is given to programs that may know everybody's chunks.
@@ -72,19 +78,21 @@ impl User {
         Self::of(Identity::Gateway, Vec::new())
     }
 
+    pub fn own(own: OwnService) -> Self {
+        Self::of(Identity::Own(own), vec![own.service()])
+    }
+
     pub fn admin() -> Self {
         Self::of(Identity::Admin, Vec::new())
     }
 
     /// # Errors
-    /// A malformed name or service token, or a worker that claims the gateway's own token.
+    /// A malformed name or service token, or a worker that claims the token of a service of the system.
     pub fn worker(name: &str, serves: &[&str]) -> Result<Self, NameError> {
         let serves = serves.iter().map(|name| Service::new(name)).collect::<Result<Vec<_>, _>>()?;
-        if serves.contains(&Service::gateway()) {
-            return Err(NameError::ReservedService {
-                name: crate::GATEWAY.to_owned(),
-                suffix: crate::GATEWAY,
-            });
+        let ours = std::iter::once(crate::GATEWAY).chain(OwnService::ALL.map(OwnService::as_str));
+        if let Some(taken) = ours.into_iter().find(|ours| serves.iter().any(|name| name.as_str() == *ours)) {
+            return Err(NameError::ReservedService { name: taken.to_owned(), suffix: taken });
         }
         Ok(Self::of(Identity::Worker(Service::new(name)?), serves))
     }

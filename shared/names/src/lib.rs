@@ -16,6 +16,7 @@ pub mod limits;
 pub mod metrics;
 mod names;
 pub mod operator;
+mod own;
 mod permissions;
 mod streams;
 mod subject;
@@ -23,6 +24,7 @@ mod token;
 
 pub use identity::{Identity, User};
 pub use names::Names;
+pub use own::OwnService;
 pub use permissions::{Permissions, Responses, inbox_prefix, permissions};
 pub use streams::{
     ConsumerSpec, Persist, Retention, StreamSpec, WorkConsumerSpec, chunk_stream, chunk_stream_name,

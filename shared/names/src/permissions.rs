@@ -2,9 +2,10 @@
 //!
 //! Subject access is transport authorization and never replaces capability authorization (20.4). The rule
 //! behind the lists: only a service's own identity writes or reads its ledger, only the gateway speaks to
-//! workers, and everybody hears only their own inbox.
+//! workers and to the other services of the system, and everybody hears only their own inbox.
 
 use crate::identity::{Identity, User};
+use crate::own::OwnService;
 use crate::streams::{chunk_stream_name, ledger_stream_name, queue_given_up, queue_stream_name};
 use crate::subject::Subject;
 use crate::token::{MessageType, NameError, Service, TrustDomain, Version};
@@ -54,6 +55,7 @@ pub fn inbox_prefix(identity: &Identity) -> String {
 pub fn permissions(td: &TrustDomain, user: &User, everyone: &[User]) -> Result<Permissions, NameError> {
     let mut granted = match &user.identity {
         Identity::Gateway => gateway(td, everyone)?,
+        Identity::Own(own) => own_service(td, *own)?,
         Identity::Worker(_) => worker(td, &user.serves)?,
         Identity::Client(_) => client(td, user.hears_streams),
         Identity::Admin => admin(),
@@ -71,6 +73,11 @@ fn gateway(td: &TrustDomain, everyone: &[User]) -> Result<Permissions, NameError
     publish_allow.extend(chunk_log(td, &own));
     publish_allow.push(Subject::all_streams(td, &own, Version::V1));
     let mut subscribe_allow = vec![in_group(&Subject::all_messages(td, &own, Version::V1), &own)];
+    for user in everyone {
+        if let Identity::Own(other) = user.identity {
+            publish_allow.push(Subject::all_messages(td, &other.service(), Version::V1));
+        }
+    }
     let mut workers: Vec<&Service> = everyone.iter().flat_map(|user| &user.serves).collect();
     workers.sort();
     workers.dedup();
@@ -80,6 +87,18 @@ fn gateway(td: &TrustDomain, everyone: &[User]) -> Result<Permissions, NameError
     }
     subscribe_allow.extend(discovery(&own));
     Ok(Permissions { publish_allow, subscribe_allow, responses: Some(ONE_REPLY) })
+}
+
+/// A ledger, a worker's rights for its operator verbs, and the gateway's door, where it proves itself as anybody does.
+fn own_service(td: &TrustDomain, own: OwnService) -> Result<Permissions, NameError> {
+    let service = own.service();
+    let mut granted = worker(td, std::slice::from_ref(&service))?;
+    let door = format!("aip.v1.{}.{}.", td.token(), Service::gateway());
+    // all of these are among what follows
+    granted.publish_allow.retain(|subject| !subject.starts_with(&door));
+    granted.publish_allow.push(Subject::all_messages(td, &Service::gateway(), Version::V1));
+    granted.publish_allow.extend(ledger(td, &service));
+    Ok(granted)
 }
 
 fn client(td: &TrustDomain, hears_streams: bool) -> Permissions {

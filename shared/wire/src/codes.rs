@@ -192,6 +192,8 @@ codes! {
     SERVICE_OVERLOADED = "aip.service.overloaded", Temporary, 503, retry, Public, "too much is waiting; nothing was decided";
     SERVICE_STOPPING = "aip.service.stopping", Temporary, 503, retry, Public, "the service is draining; nothing was decided";
     SERVICE_UNKNOWN = "aip.service.outcome_unknown", Temporary, 503, retry, Public, "it is not known whether the request was taken; ask again with the same id";
+    SERVICE_ABSENT = "aip.service.absent", Temporary, 503, retry, Public, "the service that this belongs to is not there; nothing was decided";
+    SERVICE_UNREACHED = "aip.service.not_reached", Temporary, 503, retry, Public, "the service that this belongs to cannot be reached; nothing was decided";
     SERVICE_INTERNAL = "aip.service.internal", Permanent, 500, once, Internal, "a fault of ours; the evidence is kept";
     SERVICE_REPLY_TOO_LARGE = "aip.service.reply_too_large", Permanent, 500, once, Public, "the answer is larger than a reply may be; ask for less";
 

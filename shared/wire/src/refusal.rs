@@ -4,7 +4,7 @@
 use aip_names::limits::REFUSAL_TEXT_BYTES_MAX;
 use serde_json::{Map, Value};
 
-use crate::codes::Code;
+use crate::codes::{self, Code};
 use crate::types::ProtocolError;
 
 /// Why something was not taken. `path` is a JSON pointer into what was received; empty for the whole of it.
@@ -37,6 +37,20 @@ impl Refusal {
     pub fn detail(mut self, name: &str, fact: impl Into<Value>) -> Refusal {
         self.details.insert(name.to_owned(), fact.into());
         self
+    }
+
+    /// Another service's no, told on as it was said. A code that is not one of ours is a fault of theirs.
+    pub fn told(error: ProtocolError) -> Refusal {
+        let Some(code) = codes::find(&error.code) else { return Refusal::of(codes::SERVICE_INTERNAL) };
+        let mut details = match error.details {
+            Some(Value::Object(details)) => details,
+            _ => Map::new(),
+        };
+        let path = match details.remove("path") {
+            Some(Value::String(path)) => path,
+            _ => String::new(),
+        };
+        Refusal { retry_after_ms: error.retry_after_ms, details, ..Refusal::new(code, path, error.message) }
     }
 
     /// A refusal of the whole, in the code's own words.
@@ -79,5 +93,20 @@ pub(crate) fn push_step(pointer: &mut String, step: &str) {
             '/' => pointer.push_str("~1"),
             other => pointer.push(other),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_on_as_it_was_said() {
+        let said = Refusal::new(codes::LIMIT_WAIT, "/body/wait_ms", "too long")
+            .detail("max", 30_000)
+            .retry_after_ms(7);
+        assert_eq!(Refusal::told(ProtocolError::from(said.clone())), said);
+        let foreign = ProtocolError { code: "x.y".to_owned(), ..ProtocolError::from(said) };
+        assert_eq!(Refusal::told(foreign).code, codes::SERVICE_INTERNAL);
     }
 }

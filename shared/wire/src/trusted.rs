@@ -50,6 +50,25 @@ pub struct TrustedContext {
     pub policy: PolicyResult,
 }
 
+/// The member of a TransportMessage's metadata by which the gateway says to another service of the system who asks.
+pub const CALLER_KEY: &str = "aip.trusted_caller";
+
+/// Who asks, as the gateway authenticated them (22.2). Believed only on subjects to which none but services of the system
+/// may publish.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustedCaller {
+    pub version: u32,
+    pub principal: Principal,
+    pub authentication: Method,
+    /// What the directory gives and the token leaves.
+    pub scopes: Scopes,
+    pub tenants: Vec<String>,
+    /// When the proof expires, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<u64>,
+}
+
 /// A principal by its name in the directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

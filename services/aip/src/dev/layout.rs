@@ -11,7 +11,7 @@ use aip_natsd::Server;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::output::{Failure, because, say};
-use crate::site::{API_KEY, Gateway, Plaintext, Plan, Site};
+use crate::site::{API_KEY, Gateway, Plaintext, Plan, SERVICES, Site};
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -57,6 +57,11 @@ impl Layout {
         let gateway =
             |i: u16| (format!("gateway-{i}"), "gateway", self.site.file(&format!("gateway-{i}.toml")));
         let mut all: Vec<_> = (0..self.gateways).map(gateway).collect();
+        all.extend(
+            SERVICES
+                .iter()
+                .map(|own| (own.to_string(), own.as_str(), self.site.file(&format!("{own}.toml")))),
+        );
         all.push(("sandbox".to_owned(), "sandbox", self.site.file("sandbox.toml")));
         all
     }
@@ -68,13 +73,14 @@ impl Layout {
             nats_url: server.url(),
             http_url: format!("http://{}", self.http),
             gateways: (0..self.gateways).map(gateway).collect(),
+            health_bind: SocketAddr::new(self.http.ip(), 0),
             data_dir: self.folder().to_owned(),
             plaintext: Plaintext::default(),
         };
         self.site.write(&plan, |identity| server.seed_file(identity))
     }
 
-    /// Ready when each gateway is, and when the sandbox's capabilities can be called.
+    /// Ready when each gateway is, and when the capabilities of the services and the sandbox can be called.
     pub async fn probe(&self) -> Result<(), String> {
         for i in 0..self.gateways {
             let response = self.get(i, "/ready").await?;
@@ -83,6 +89,9 @@ impl Layout {
             }
         }
         let manifest = self.get(0, "/aip/v1/manifest").await?.text().await.unwrap_or_default();
+        if let Some(own) = SERVICES.iter().find(|own| !manifest.contains(&own.verbs())) {
+            return Err(format!("{own} has not registered its capabilities yet"));
+        }
         match manifest.contains(aip_sandbox::LAST_CAPABILITY) {
             true => Ok(()),
             false => Err("the sandbox has not registered its capabilities yet".to_owned()),

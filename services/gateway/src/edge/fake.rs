@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use aip_names::limits;
+use aip_service::Exposition;
 use aip_wire::{
     Ack, AckStatus, ActionId, ActionLifecycleState, ActionStatus, Envelope, ErrorBody, MessageBody,
     ProtocolError, Refusal, Timestamp,
@@ -11,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::{Bounds, Edge, Exposition, Front};
+use super::{Bounds, Edge, Front};
 use crate::front::{Inbound, Live, Outbound, Via};
 
 /// What came in.

@@ -4,9 +4,9 @@ use aip_kernel::Millis;
 use aip_wire::{Refusal, codes};
 
 use super::{Followed, Follower, Stop, dry};
-use crate::clock;
 use crate::cursor::Mark;
 use crate::query::events;
+use aip_service::clock;
 
 // === impl Follower ===
 

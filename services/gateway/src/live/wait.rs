@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Follower, Stop};
-use crate::clock;
 use crate::machine::GatewayMachine;
+use aip_service::clock;
 
 /// What may bring something new.
 pub(super) struct Wake {
@@ -67,5 +67,5 @@ impl Follower {
 }
 
 fn stopping() -> Stop {
-    Stop::Refused(crate::errors::of_ledger(&LedgerError::Closed))
+    Stop::Refused(aip_service::fault::of_ledger(&LedgerError::Closed))
 }

@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use super::{Desk, Order, Verb};
 use crate::admit;
 use crate::catalog::{Offer, Place};
-use crate::clock;
 use crate::errors;
 use crate::machine::action::{Accepted, ActionEvent};
 use crate::machine::manifest::{self, Row};
 use crate::machine::{self, ActionState, Answer, Command, Event, Redrive, keys, stamp};
 use crate::query;
+use aip_service::{clock, fault};
 
 pub(super) const VERB: Verb = Verb { capability, perform };
 
@@ -97,7 +97,7 @@ impl Desk {
                 query::action(view, &id)?,
             ))
         });
-        let (dead, first, before) = read.await.map_err(|error| errors::of_ledger(&error))?;
+        let (dead, first, before) = read.await.map_err(|error| fault::of_ledger(&error))?;
         // what is done is done, whatever may be forbidden since
         let before = before.and_then(|state| state.redrives);
         if before.is_some_and(|redrives| redrives.order == order.state.id) {
@@ -115,7 +115,7 @@ impl Desk {
             by: order.state.requester.clone(),
         };
         let decided = self.ledger.decide(Command::Redrive(Box::new(redrive))).await;
-        match decided.map_err(|error| errors::of_ledger(&error))? {
+        match decided.map_err(|error| fault::of_ledger(&error))? {
             Answer::Admitted | Answer::Nothing => Ok(done),
             Answer::Duplicate { first } => {
                 Err(errors::with_details(codes::ACTION_REDRIVEN, json!({"action_id": first, "redriven": of})))
@@ -190,7 +190,7 @@ impl Desk {
     /// The newest registration under the very contract that the dead letter was admitted under.
     fn row(&self, capability: &CapabilityId, contract_hash: &str) -> Result<Row, Refusal> {
         let rows = self.ledger.peek(|view| manifest::of(view, capability, MANIFEST_ROWS_MAX));
-        let rows = rows.map_err(|error| errors::of_ledger(&error))?;
+        let rows = rows.map_err(|error| fault::of_ledger(&error))?;
         let missing: &Code =
             if rows.is_empty() { codes::CAPABILITY_UNKNOWN } else { codes::CAPABILITY_CONTRACT };
         let row = rows.into_iter().find(|row| row.key.contract_hash == contract_hash);

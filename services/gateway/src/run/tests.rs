@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use aip_bus::Parcel;
+use aip_ledger::Readiness;
 use aip_testkit::{Scratch, TestNats, wait_for, wait_for_some};
 use aip_wire::{Action, ActionId, CapabilityId, Envelope, Timestamp, TransportMessage, codes};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -206,8 +208,8 @@ async fn a_blink_of_the_ledger_neither_closes_the_door_nor_loses_an_answer() {
     let edge = front.edge(Via::Nats, fake::bounds());
     let (said, readiness) = watch::channel(Readiness::Ready);
     let stop = CancellationToken::new();
-    let member = Member { bus, config: beside(&nats), edge };
-    let attending = tokio::spawn(member.attend(readiness, stop.clone()));
+    let join = join(bus, beside(&nats).trust_domain, edge, fake::bounds());
+    let attending = tokio::spawn(aip_service::attend(readiness, stop.clone(), join));
 
     let envelope = json!({
         "aip_version": "1.0", "message_type": "aip.core.v1.action", "message_id": "msg_1", "body": { "action": {} },

@@ -23,6 +23,8 @@ fn everyone() -> Vec<User> {
         User::gateway(),
         User::admin(),
         User::worker("restaurant", &["sandbox-restaurant"]).unwrap(),
+        User::own(OwnService::Transaction),
+        User::own(OwnService::CallbackOutbox),
         User::client("alice").unwrap(),
         User::client("bob").unwrap().hearing_streams(),
     ]
@@ -52,6 +54,26 @@ fn only_the_gateway_touches_its_ledger() {
             );
             let hears = granted.subscribe_allow.iter().any(|pattern| covers(pattern, subject));
             assert!(!hears, "{} hears {subject}", user.identity);
+        }
+    }
+}
+
+#[test]
+fn a_service_is_alone_with_its_ledger_and_hears_the_gateway_only() {
+    let service = OwnService::Transaction.service();
+    let ledger = Subject::ledger(&td(), &service, 0).to_string();
+    let message = "aip.v1.aip_local.transaction.v1.aip_transaction_v1_query_request";
+    let door = "aip.v1.aip_local.gateway.v1.aip_core_v1_action";
+    for user in everyone() {
+        let granted = permissions(&td(), &user, &everyone()).unwrap();
+        let may = |subject: &str| granted.publish_allow.iter().any(|pattern| covers(pattern, subject));
+        let own = user.identity == Identity::Own(OwnService::Transaction);
+        assert_eq!(may(&ledger), own, "{}", user.identity);
+        assert_eq!(may(message), user.identity == Identity::Gateway, "{}", user.identity);
+        let hears = granted.subscribe_allow.iter().any(|pattern| covers(pattern, message));
+        assert_eq!(hears, own, "{}", user.identity);
+        if let Identity::Own(_) = user.identity {
+            assert!(may(door), "{}", user.identity);
         }
     }
 }
@@ -94,6 +116,7 @@ fn only_the_gateway_sends_to_workers() {
 fn a_worker_cannot_serve_as_the_gateway() {
     assert!(User::worker("evil", &["gateway"]).is_err());
     assert!(User::worker("evil", &["gateway-ledger"]).is_err());
+    assert!(User::worker("evil", &["policy-approval"]).is_err());
 }
 
 #[test]
