@@ -431,6 +431,8 @@ pub const WORKER_REPORT_BACKOFF_FIRST_MS: u64 = 100;
 pub const WORKER_REPORT_BACKOFF_MAX_MS: u64 = 1_000;
 /// Chunks of one action that wait behind the one that is sent: a handler that streams faster has to wait.
 pub const WORKER_CHUNKS_QUEUED_MAX: usize = 16;
+/// How long a worker tries to have one chunk taken. Then its stream is lost, and a result waits for it no longer.
+pub const WORKER_CHUNK_PATIENCE_MS: u64 = 20_000;
 /// Times in a row that a chunk gets another number because its own is taken.
 pub const WORKER_CHUNK_NUMBERS_MAX: u32 = 4;
 /// How long the gateway may take to answer a registration.

@@ -72,7 +72,7 @@ pub enum ChunkError {
     /// The stream has ended.
     #[error("the stream has ended")]
     Ended,
-    /// The gateway could not be told as long as the action lasts.
+    /// The gateway did not take a chunk in time. The rest of the stream is lost; the result is not.
     #[error("a chunk could not be sent: {0}")]
     Lost(String),
     #[error("the gateway refused a chunk: {}: {}", .0.code, .0.message)]

@@ -2,8 +2,9 @@
 //! said what it made of it. Then whoever takes over, and whoever reads, knows the chunk; the result comes after the last.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use aip_names::limits::{WORKER_CHUNK_NUMBERS_MAX, WORKER_CHUNKS_QUEUED_MAX};
+use aip_names::limits::{WORKER_CHUNK_NUMBERS_MAX, WORKER_CHUNK_PATIENCE_MS, WORKER_CHUNKS_QUEUED_MAX};
 use aip_wire::{ActionResultStatus, ProtocolError, StreamChunk, StreamChunkKind, codes};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -26,20 +27,20 @@ struct Publisher {
     attempt: Attempt,
     /// The next chunk's number.
     next: u64,
-    until: Instant,
+    deadline: Instant,
     broken: Arc<OnceLock<ChunkError>>,
 }
 
 // === impl Publishing ===
 
 impl Publishing {
-    /// Numbers from `next` on, where an earlier attempt stopped. Chunks are tried until `until`.
+    /// Numbers from `next` on, where an earlier attempt stopped. No chunk is tried past `deadline`.
     pub fn begin(
         reporter: &Arc<Reporter>,
         inner: &Arc<Inner>,
         attempt: &Attempt,
         next: u64,
-        until: Instant,
+        deadline: Instant,
     ) -> (Outlet, Publishing) {
         let (queue, drafts) = mpsc::channel(WORKER_CHUNKS_QUEUED_MAX);
         let (last, end) = oneshot::channel();
@@ -49,7 +50,7 @@ impl Publishing {
             inner: Arc::clone(inner),
             attempt: attempt.clone(),
             next,
-            until,
+            deadline,
             broken: Arc::clone(&broken),
         };
         let task = AbortOnDropHandle::new(tokio::spawn(publisher.run(drafts, end)));
@@ -127,10 +128,12 @@ impl Publisher {
         };
         let mut chunk =
             StreamChunk { action_id: self.attempt.action.clone(), sequence: 0, kind: draft.kind, data, part };
+        let patience = Instant::now() + Duration::from_millis(WORKER_CHUNK_PATIENCE_MS);
+        let until = self.deadline.min(patience);
         let mut numbers = 0;
         loop {
             chunk.sequence = self.next;
-            match self.reporter.streamed(&self.attempt, chunk.clone(), self.until).await {
+            match self.reporter.streamed(&self.attempt, chunk.clone(), until).await {
                 Taken::Yes(_) => {
                     self.next += 1;
                     return Ok(());

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use aip_bus::Parcel;
 use aip_crypto::SigningKey;
-use aip_names::limits::WORKER_CHUNKS_QUEUED_MAX;
+use aip_names::limits::{WORKER_CHUNK_PATIENCE_MS, WORKER_CHUNKS_QUEUED_MAX};
 use aip_names::{MessageType, Service, Subject, Version, queue_consumer, queue_stream};
 use aip_sdk::{ActionError, CapabilitySpec, ChunkError, Context, Worker, WorkerConfig};
 use aip_testkit::{TestNats, wait_for, wait_for_some};
@@ -79,11 +80,15 @@ async fn worker(nats: &TestNats, heard: &Arc<Heard>) -> Worker {
 
 /// Puts the third attempt at an action into the worker's queue, as the gateway does.
 async fn enqueue(gateway: &FakeGateway, action: &Action) {
+    enqueue_for(gateway, action, 60_000).await;
+}
+
+async fn enqueue_for(gateway: &FakeGateway, action: &Action, deadline_ms: u64) {
     let (td, service) = (TestNats::trust_domain(), Service::new(SERVICE).unwrap());
     let name = MessageType::new("aip.core.v1.action").unwrap();
     let consumer = queue_consumer(&td, &service, Version::V1, &name);
     gateway.bus.ensure_queue(&queue_stream(&td, &service, 1), &consumer).await.unwrap();
-    let mut context = context(action, 60_000);
+    let mut context = context(action, deadline_ms);
     context.contract_hash = gateway.contract_hash(&action.capability_id).unwrap();
     let message = TransportMessage {
         envelope: serde_json::to_value(Envelope::new(action.clone(), Timestamp::now())).unwrap(),
@@ -137,7 +142,11 @@ fn chunks(gateway: &FakeGateway) -> Vec<StreamChunk> {
 }
 
 async fn result(gateway: &FakeGateway) -> ActionResult {
-    wait_for_some("a result", SOON, || async {
+    result_within(gateway, SOON).await
+}
+
+async fn result_within(gateway: &FakeGateway, within: Duration) -> ActionResult {
+    wait_for_some("a result", within, || async {
         gateway.seen().into_iter().find_map(|envelope| match envelope.body {
             MessageBody::ActionResult(result) => Some(*result),
             _ => None,
@@ -253,6 +262,31 @@ async fn a_failure_ends_the_stream_with_an_error_chunk() {
     assert_eq!((sequence, kind), (2, StreamChunkKind::Error));
     let why: ProtocolError = serde_json::from_value(data.unwrap()).unwrap();
     assert_eq!((why.code.as_str(), why.message.as_str()), ("test.failed", "told to"));
+}
+
+#[tokio::test]
+async fn a_result_does_not_wait_for_a_stream_that_is_not_taken() {
+    let nats = TestNats::start().await;
+    let gateway = FakeGateway::start(&nats, |_, envelope| match &envelope.body {
+        MessageBody::StreamChunk(chunk) if chunk.sequence == 1 => {
+            Reply::Body(ack(&chunk.action_id, "streaming"))
+        }
+        // the gateway is well, its log of chunks is not
+        MessageBody::StreamChunk(_) => Reply::error(codes::SERVICE_NOT_READY),
+        _ => usual(envelope, 1),
+    })
+    .await;
+    let worker = worker(&nats, &Arc::default()).await;
+    let begun = Instant::now();
+    enqueue_for(&gateway, &streaming(9, false), 600_000).await;
+    let patience = Duration::from_millis(WORKER_CHUNK_PATIENCE_MS);
+    let result = result_within(&gateway, patience + SOON).await;
+    assert_eq!(result.output, Some(json!(9)), "what the handler did is not lost");
+    assert!(begun.elapsed() >= patience / 2, "it is tried for a while");
+    let mut sequences: Vec<_> = chunks(&gateway).iter().map(|chunk| chunk.sequence).collect();
+    sequences.dedup();
+    assert_eq!(sequences, [1, 2], "and nothing is said behind what is missing");
+    assert!(worker.drain().await);
 }
 
 #[tokio::test]
