@@ -354,6 +354,8 @@ pub const LEASE_MS: u64 = 8_000;
 /// How long a lease that is over still stands before its attempt is given up: a gateway that was away must first hear
 /// the workers that could not be heard.
 pub const LEASE_GRACE_MS: u64 = 2_500;
+/// A lease that was renewed so short a time ago is not renewed again: a worker that repeats itself fills no log.
+pub const LEASE_RENEW_MS: u64 = 2_000;
 /// How often a worker is heard of.
 pub const LEASE_HEARTBEAT_MS: u64 = 3_000;
 /// Answers of superseded workers that are kept as evidence of one action; later ones are only noted.
@@ -367,7 +369,7 @@ pub const CANCEL_REASON_BYTES_MAX: usize = 256;
 /// Why an operator does something, in their words; Unicode characters.
 pub const OPERATOR_REASON_LENGTH_MAX: usize = 256;
 /// How often an asynchronous action's lease may be renewed, and so recorded, in all.
-pub const LEASES_MAX: usize = (ACTION_ASYNC_TIMEOUT_MAX_MS / 2_000) as usize;
+pub const LEASES_MAX: usize = (ACTION_ASYNC_TIMEOUT_MAX_MS / LEASE_RENEW_MS) as usize;
 /// Records of one action: the admission, some for each attempt, its leases, a cancellation, late answers and the end.
 pub const ACTION_RECORDS_MAX: usize =
     4 * DISPATCH_ATTEMPTS_MAX as usize + LEASES_MAX + LATE_ANSWERS_MAX as usize + 4;

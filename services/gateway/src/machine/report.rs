@@ -3,11 +3,11 @@
 
 use aip_crypto::canonical;
 use aip_kernel::{Decision, Draft, Facts, Fault, Millis, View};
-use aip_names::limits::{LATE_ANSWERS_MAX, LEASE_MS};
+use aip_names::limits::{LATE_ANSWERS_MAX, LEASE_MS, LEASE_RENEW_MS};
 use aip_wire::trusted::PrincipalRef;
 use aip_wire::{ActionId, ActionLifecycleState as Lifecycle, MessageId};
 
-use super::action::{ActionEvent, ActionState, LateAnswer};
+use super::action::{ActionEvent, ActionState, LateAnswer, Lease};
 use super::note::{self, Note, Refused, ReplayClaim};
 use super::settle::{self, Outcome};
 use super::{Answer, Event, GatewayMachine, Refusal, keys, load_action};
@@ -59,8 +59,9 @@ pub(super) fn decide(
 
 impl Report {
     fn started(&self, state: &ActionState, now: Millis, facts: &Facts) -> Decision<GatewayMachine> {
+        // asked again, because the answer was lost or the stream it goes on with could not be looked up
         if state.is_running() && state.is_held_by(&self.worker, self.attempt) {
-            return self.note(None).beside(Answer::Recorded, facts);
+            return self.renewed(state, now, facts);
         }
         let waits = state.lifecycle == Lifecycle::Queued && state.enqueued && state.attempt == self.attempt;
         if !waits {
@@ -77,7 +78,16 @@ impl Report {
         if !(state.is_running() && state.is_held_by(&self.worker, self.attempt)) {
             return self.refused(Refusal::Superseded, facts);
         }
+        self.renewed(state, now, facts)
+    }
+
+    /// Who holds the attempt was heard of.
+    fn renewed(&self, state: &ActionState, now: Millis, facts: &Facts) -> Decision<GatewayMachine> {
         let until = now + LEASE_MS;
+        let fresh = |lease: &Lease| !lease.grace && until < lease.until + LEASE_RENEW_MS;
+        if state.lease.as_ref().is_some_and(fresh) {
+            return self.note(None).beside(Answer::Recorded, facts);
+        }
         self.append(vec![ActionEvent::Leased { attempt: self.attempt, until, grace: false }])
     }
 

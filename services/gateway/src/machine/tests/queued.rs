@@ -1,5 +1,5 @@
 use aip_kernel::EffectMode;
-use aip_names::limits::{ASYNC_ATTEMPTS_MAX, LATE_ANSWERS_MAX, LEASE_GRACE_MS, LEASE_MS};
+use aip_names::limits::{ASYNC_ATTEMPTS_MAX, LATE_ANSWERS_MAX, LEASE_GRACE_MS, LEASE_MS, LEASE_RENEW_MS};
 use aip_wire::{ActionLifecycleState as Lifecycle, ActionMode, ActionResultStatus, MessageId, codes};
 
 use super::env::*;
@@ -91,6 +91,27 @@ fn a_worker_that_is_heard_of_keeps_its_attempt_for_as_long_as_it_takes() {
     env.advance(LEASE_GRACE_MS);
     assert_eq!(env.action("act_1").lifecycle, Lifecycle::Running);
     assert_eq!(says(&mut env, "a", 1, done()), Answer::Recorded);
+}
+
+#[test]
+fn a_worker_that_asks_again_whether_it_may_begin_keeps_its_attempt_and_fills_no_log() {
+    let mut env = queued(true, EffectMode::Once);
+    assert_eq!(says(&mut env, "a", 1, Says::Started), Answer::Recorded);
+    // no answer reaches it for many leases
+    for _ in 0..100 {
+        env.advance(LEASE_MS / 8);
+        assert_eq!(says(&mut env, "a", 1, Says::Started), Answer::Recorded);
+    }
+    let action = env.action("act_1");
+    assert_eq!((action.lifecycle, action.attempt), (Lifecycle::Running, 1));
+    let renewed = env.memory.log().len();
+    assert!(renewed <= 4 + (100 * LEASE_MS / 8 / LEASE_RENEW_MS) as usize, "{renewed} records");
+    // within the grace as well
+    env.advance(LEASE_MS + 1);
+    assert!(env.action("act_1").lease.unwrap().grace);
+    assert_eq!(says(&mut env, "a", 1, Says::Started), Answer::Recorded);
+    env.advance(LEASE_GRACE_MS);
+    assert_eq!(env.action("act_1").lifecycle, Lifecycle::Running);
 }
 
 #[test]
