@@ -12,7 +12,9 @@ use tokio::sync::Semaphore;
 use aip_bus::{Bus, Parcel, RequestError};
 use aip_kernel::{EffectId, EffectMode, Hash, Millis};
 use aip_ledger::{Ledger, Performer};
-use aip_names::limits::{DISPATCH_ATTEMPTS_MAX, DISPATCH_PATIENCE_MS, DISPATCH_RUNNING_MAX};
+use aip_names::limits::{
+    DISPATCH_ATTEMPTS_MAX, DISPATCH_PATIENCE_LAST_MS, DISPATCH_PATIENCE_MS, DISPATCH_RUNNING_MAX,
+};
 use aip_names::{NameError, Service, Subject, TrustDomain, Version, metrics as names};
 use aip_wire::trusted::METADATA_KEY;
 use aip_wire::{
@@ -272,13 +274,18 @@ impl Attempt {
     fn timeout_ms(&self, now: Millis) -> u64 {
         let left = self.state.deadline.saturating_sub(now);
         let repeatable = self.state.pinned.dispatch == EffectMode::Repeatable;
-        if repeatable && self.number < DISPATCH_ATTEMPTS_MAX {
-            let doublings = self.number.saturating_sub(1).min(16);
-            left.min(DISPATCH_PATIENCE_MS << doublings)
-        } else {
-            left
-        }
+        if repeatable && self.number < DISPATCH_ATTEMPTS_MAX { patience(left, self.number) } else { left }
     }
+}
+
+/// How long this attempt of what may be repeated waits, with so much left of the deadline.
+fn patience(left: u64, number: u32) -> u64 {
+    let doublings = number.saturating_sub(1).min(16);
+    let patience = match left {
+        ..=DISPATCH_PATIENCE_MS => (left / 2).max(DISPATCH_PATIENCE_LAST_MS),
+        _ => DISPATCH_PATIENCE_MS << doublings,
+    };
+    left.min(patience)
 }
 
 fn parcel(request: &Envelope, attempt: &Attempt) -> Result<Parcel, String> {
@@ -315,5 +322,17 @@ mod tests {
         assert!(matches!(heard(undone(), false), Outcome::NotDone(NotDone::NoResponders)));
         assert!(matches!(heard(undone(), true), Outcome::Lost(Lost::DispatcherGone)));
         assert!(matches!(heard(Outcome::Cancelled, true), Outcome::Cancelled));
+    }
+
+    #[test]
+    fn the_last_seconds_are_not_spent_on_one_worker() {
+        assert_eq!([patience(60_000, 1), patience(60_000, 3), patience(8_000, 3)], [5_000, 20_000, 8_000]);
+        let mut left = 5_000;
+        let mut waited = Vec::new();
+        while left > 0 {
+            waited.push(patience(left, 3));
+            left -= waited.last().unwrap();
+        }
+        assert_eq!(waited, [2_500, 1_250, 1_000, 250]);
     }
 }

@@ -331,6 +331,8 @@ pub const DISPATCH_BACKOFF_MAX_MS: u64 = 5_000;
 /// How long the first attempt of an action that may be repeated waits for its answer, before another worker is asked;
 /// each later one waits twice as long. An action that may not be repeated waits until its deadline.
 pub const DISPATCH_PATIENCE_MS: u64 = 5_000;
+/// When less than that patience is left, half of it is waited, and no less than this: another worker may still answer.
+pub const DISPATCH_PATIENCE_LAST_MS: u64 = 1_000;
 /// Requests to workers under way in one gateway.
 pub const DISPATCH_RUNNING_MAX: usize = 2_048;
 /// How long an idempotency key stands when the contract does not say.

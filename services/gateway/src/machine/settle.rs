@@ -192,7 +192,8 @@ fn lost(state: &ActionState, why: Lost, now: Millis) -> ActionEvent {
     ActionEvent::Failed { by_worker: false, uncertain: false, error: Box::new(errors::of(code)) }
 }
 
-/// When the next attempt may begin; none when there may be no more.
+/// When the next attempt may begin; none when there may be no more. A pause that would take all that is left of the
+/// deadline takes half of it.
 fn another_attempt(state: &ActionState, now: Millis) -> Option<Millis> {
     // a queued action's last attempt comes through here too, to be dead-lettered
     let attempts_max = if state.queued { ASYNC_ATTEMPTS_MAX + 1 } else { DISPATCH_ATTEMPTS_MAX };
@@ -201,8 +202,8 @@ fn another_attempt(state: &ActionState, now: Millis) -> Option<Millis> {
     }
     let doublings = state.attempt.saturating_sub(1).min(16);
     let backoff = (DISPATCH_BACKOFF_FIRST_MS << doublings).min(DISPATCH_BACKOFF_MAX_MS);
-    let retry_at = now.saturating_add(backoff);
-    (retry_at < state.deadline).then_some(retry_at)
+    let left = state.deadline.saturating_sub(now);
+    (left > DISPATCH_BACKOFF_FIRST_MS).then(|| now + backoff.min(left / 2))
 }
 
 /// A mutation that may have happened: it ends here, and nothing but reconciliation may say more (13.6, 19.3).

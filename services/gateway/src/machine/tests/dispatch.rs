@@ -1,5 +1,5 @@
 use aip_kernel::{EffectMode, Machine};
-use aip_names::limits::DISPATCH_ATTEMPTS_MAX;
+use aip_names::limits::{DISPATCH_ATTEMPTS_MAX, DISPATCH_BACKOFF_FIRST_MS};
 use aip_wire::{ActionLifecycleState as Lifecycle, codes};
 use serde_json::json;
 
@@ -164,6 +164,32 @@ fn the_deadline_ends_what_waits_as_expired_and_what_runs_by_what_it_may_have_don
     assert_eq!(env.apply(Command::Redispatch { action: "act_1".into() }), Answer::Nothing);
     assert_eq!(env.apply(Command::Expire { action: "act_1".into() }), Answer::Recorded);
     assert_eq!(env.action("act_1").lifecycle, Lifecycle::Expired);
+}
+
+#[test]
+fn a_pause_leaves_time_for_another_attempt_before_the_deadline() {
+    for (mode, outcome) in [
+        (EffectMode::Repeatable, Outcome::Lost(Lost::NoAnswer)),
+        (EffectMode::Once, Outcome::NotDone(NotDone::NoResponders)),
+    ] {
+        let mut env = Env::new();
+        let mut admit = env.admission("act_1");
+        admit.pinned.dispatch = mode;
+        admit.context.deadline_ms = START + 10_000;
+        env.admit(admit);
+        // by the seventh attempt pauses are as long as they get
+        let deadline = env.action("act_1").deadline;
+        while !env.action("act_1").is_terminal() {
+            let attempt = env.action("act_1").attempt;
+            env.settle(outcome.clone());
+            while env.action("act_1").attempt == attempt && !env.action("act_1").is_terminal() {
+                env.advance(50);
+            }
+        }
+        let early = deadline.saturating_sub(env.now);
+        assert!(early <= 2 * DISPATCH_BACKOFF_FIRST_MS, "{early} ms before its deadline");
+        ended(&env);
+    }
 }
 
 #[test]
