@@ -9,10 +9,9 @@ use aip_bus::{Bus, Kept, LogError};
 use aip_kernel::Hash;
 use aip_names::limits::{ACTION_CHUNKS_MAX, CHUNK_HEADS_MAX, CHUNK_TRIES_MAX};
 use aip_names::{Atom, Service, StreamSpec, Subject, TrustDomain, chunk_stream};
-use aip_wire::{ActionId, Refusal, StreamChunk, StreamChunkKind, codes};
-use serde_json::json;
+use aip_wire::{ActionId, Refusal, StreamChunk, codes};
 
-use head::{Entry, Head, Offered, Verdict};
+use head::{Entry, Head, Offered, Verdict, broken};
 
 pub mod head;
 pub mod reading;
@@ -26,6 +25,13 @@ pub struct Chunks {
     trust_domain: TrustDomain,
     spec: StreamSpec,
     heads: Mutex<HashMap<ActionId, (u64, Head)>>,
+}
+
+/// The end of a stream that is closed.
+pub struct Closed {
+    pub last: u64,
+    /// The error that ends it, if its worker did not end it.
+    pub broken: Option<StreamChunk>,
 }
 
 // === impl Chunks ===
@@ -65,7 +71,7 @@ impl Chunks {
                 Verdict::Refused(refusal) => return Err(refusal),
             }
         }
-        Err(Refusal::new(codes::SERVICE_NOT_READY, "", "the chunk log does not come to rest"))
+        Err(Refusal::new(codes::STREAM_UNAVAILABLE, "", "the chunk log does not come to rest"))
     }
 
     /// Whether a chunk with a number before the last is one that stands.
@@ -97,31 +103,30 @@ impl Chunks {
                 return Ok(entry.head);
             }
         }
-        Err(Refusal::new(codes::SERVICE_NOT_READY, "", "the chunk log does not come to rest"))
+        Err(Refusal::new(codes::STREAM_UNAVAILABLE, "", "the chunk log does not come to rest"))
     }
 
-    /// Lets nothing follow any more, for the action has ended. The last number of its stream.
+    /// Lets nothing follow any more, for the action has ended; a stream that its worker did not end is ended with an error.
     ///
     /// # Errors
     /// The log is not to be used now.
-    pub async fn close(&self, id: &ActionId, reached: u64) -> Result<u64, Refusal> {
+    pub async fn close(&self, id: &ActionId, reached: u64) -> Result<Closed, Refusal> {
         for _ in 0..CHUNK_TRIES_MAX {
-            let (_, place, head) = self.head(id).await?;
-            let head = head.unwrap_or_default();
-            let last = head.sequence.max(reached);
+            // not as remembered: another gateway may have ended it
+            let (place, entry) =
+                self.last(id).await?.map_or((0, None), |(place, entry)| (place, Some(entry)));
+            let head = entry.as_ref().map(|entry| entry.head.clone()).unwrap_or_default();
             if head.closed {
-                return Ok(last);
+                let broken = entry.and_then(|entry| entry.chunk);
+                return Ok(Closed { last: head.sequence.max(reached), broken });
             }
-            let entry = head.mark(|head| {
-                head.sequence = last;
-                head.closed = true;
-            });
+            let entry = head.close(id, reached);
             if self.append(id, place, &entry).await? {
                 self.forget(id);
-                return Ok(last);
+                return Ok(Closed { last: entry.head.sequence, broken: entry.chunk });
             }
         }
-        Err(Refusal::new(codes::SERVICE_NOT_READY, "", "the chunk log does not come to rest"))
+        Err(Refusal::new(codes::STREAM_UNAVAILABLE, "", "the chunk log does not come to rest"))
     }
 
     /// The end of an action's stream: whether it was remembered, where its last message stands, and what that says.
@@ -203,17 +208,9 @@ impl Chunks {
 /// The end of a stream whose numbers are not known any more: its own is behind all that there may have been.
 fn lost(id: &ActionId, attempt: u32) -> Entry {
     let sequence = ACTION_CHUNKS_MAX + 1;
-    let chunk = StreamChunk {
-        action_id: id.clone(),
-        sequence,
-        kind: StreamChunkKind::Error,
-        data: Some(
-            json!({"code": codes::STREAM_CHUNKS_GONE.name, "message": codes::STREAM_CHUNKS_GONE.meaning}),
-        ),
-        part: None,
-    };
+    let chunk = Some(broken(id, sequence, &Refusal::of(codes::STREAM_CHUNKS_GONE)));
     let head = Head { sequence, attempt, ended: true, ..Head::default() };
-    Entry { head, after: ACTION_CHUNKS_MAX, chunk: Some(chunk) }
+    Entry { head, after: ACTION_CHUNKS_MAX, chunk }
 }
 
 fn entry(kept: &Kept) -> Result<Entry, Refusal> {
@@ -225,5 +222,5 @@ fn entry(kept: &Kept) -> Result<Entry, Refusal> {
 
 fn unavailable(error: &dyn std::fmt::Display) -> Refusal {
     tracing::warn!(%error, "the chunk log cannot be used now");
-    Refusal::new(codes::SERVICE_NOT_READY, "", "the chunk log cannot be used now")
+    Refusal::of(codes::STREAM_UNAVAILABLE)
 }

@@ -184,6 +184,8 @@ codes! {
     STREAM_ENDED = "aip.stream.ended", Permanent, 409, once, Internal, "the action's stream has ended; nothing follows";
     STREAM_CORRELATION = "aip.stream.correlation_in_use", Permanent, 409, once, Public, "another action that runs streams under this correlation id";
     STREAM_CHUNKS_GONE = "aip.stream.chunks_gone", Permanent, 410, once, Public, "chunks that the action streamed are kept no more; those that are still there do not follow what was read";
+    STREAM_UNAVAILABLE = "aip.stream.log_unavailable", Temporary, 503, retry, Public, "the log of chunks cannot be used now; actions and their results do not depend on it";
+    STREAM_BROKEN = "aip.stream.broken_off", Connector, 502, once, Public, "the action ended and its worker had not ended the stream; the result says how the action ended";
     STREAM_READER_SLOW = "aip.stream.reader_too_slow", Transport, 503, retry, Public, "the reader of a live stream took nothing for too long; it may go on where it was";
     RECEIPT_NOT_FOUND = "aip.receipt.not_found", Permanent, 404, once, Public, "no receipt or chain of this id is visible to the reader";
     RECEIPT_BROKEN = "aip.receipt.chain_broken", Permanent, 400, once, Internal, "a receipt chain does not verify";

@@ -1,8 +1,9 @@
 //! What stands in the chunk log of one action, and what may follow (11.6). Pure: the log itself judges the order.
 
 use aip_names::limits::{ACTION_CHUNK_BYTES_MAX, ACTION_CHUNKS_MAX};
-use aip_wire::{Refusal, StreamChunk, StreamChunkKind, codes};
+use aip_wire::{ActionId, Refusal, StreamChunk, StreamChunkKind, codes};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// The end of an action's stream so far. Each message of the log carries it, so the last message tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -114,8 +115,32 @@ impl Head {
         Entry { head, after: self.sequence, chunk: None }
     }
 
+    /// The mark that closes the stream of an action that has ended, with an error if its worker has not ended it. `reached`
+    /// is what the ledger knows to have been kept.
+    pub fn close(&self, id: &ActionId, reached: u64) -> Entry {
+        let after = self.sequence.max(reached);
+        let mut head = Head { sequence: after, closed: true, ..self.clone() };
+        let breaks = self.sequence > 0 && !self.ended;
+        let chunk = breaks.then(|| {
+            head = Head { sequence: after + 1, hash: String::new(), ended: true, ..head.clone() };
+            broken(id, head.sequence, &Refusal::of(codes::STREAM_BROKEN))
+        });
+        Entry { head, after, chunk }
+    }
+
     pub fn refusal(&self, code: &'static codes::Code) -> Refusal {
         Refusal::of(code).detail("next_sequence", self.next_sequence())
+    }
+}
+
+/// The chunk that says why none follows.
+pub fn broken(id: &ActionId, sequence: u64, why: &Refusal) -> StreamChunk {
+    StreamChunk {
+        action_id: id.clone(),
+        sequence,
+        kind: StreamChunkKind::Error,
+        data: Some(json!({"code": why.code.name, "message": why.code.meaning})),
+        part: None,
     }
 }
 
@@ -126,9 +151,6 @@ pub fn ends(kind: StreamChunkKind) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use aip_wire::ActionId;
-    use serde_json::json;
-
     use super::*;
 
     fn offered(sequence: u64, text: &str) -> Offered {
@@ -212,6 +234,23 @@ mod tests {
         assert_eq!(entry.head.bytes, ACTION_CHUNK_BYTES_MAX);
         assert_eq!(code(&Head::judge(Some(&entry.head), &offered(5, "x"))), codes::LIMIT_ACTION_CHUNKS.name);
         assert!(matches!(Head::judge(Some(&entry.head), &offered(5, "done")), Verdict::Append(_)));
+    }
+
+    #[test]
+    fn a_stream_that_its_worker_did_not_end_is_closed_with_an_error() {
+        let id = ActionId::opaque("act_1");
+        let open = head(3).close(&id, 1);
+        assert_eq!((open.after, open.head.sequence, open.head.closed, open.head.ended), (3, 4, true, true));
+        let chunk = open.chunk.unwrap();
+        assert_eq!((chunk.sequence, chunk.kind), (4, StreamChunkKind::Error));
+        assert_eq!(chunk.data.unwrap()["code"], codes::STREAM_BROKEN.name);
+        // whoever has what the log lost sees nothing missing, whoever has not sees that there was more
+        assert_eq!(head(3).close(&id, 7).after, 7);
+        // nothing was streamed, or the worker has ended it
+        for (head, reached) in [(Head::default(), 0), (Head { ended: true, ..head(3) }, 3)] {
+            let closed = head.close(&id, reached);
+            assert_eq!((closed.chunk, closed.head.sequence, closed.head.closed), (None, reached, true));
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use aip_kernel::EffectId;
 
 use super::Inner;
 use crate::admit::result_of;
+use crate::chunks::Closed;
 use crate::machine::{Command, State};
 
 impl Inner {
@@ -15,7 +16,11 @@ impl Inner {
         if !state.is_terminal() || state.stream.last.is_some() {
             return None;
         }
-        let last = self.chunks.close(&state.id, state.stream.reached).await.ok()?;
+        let Closed { last, broken } = self.chunks.close(&state.id, state.stream.reached).await.ok()?;
+        if let Some(chunk) = broken {
+            let what = format!("chunk {}", chunk.sequence);
+            self.native.tell(&state, &what, chunk.into()).await;
+        }
         if let Some(result) = result_of(&state) {
             self.native.tell(&state, "result", result.into()).await;
         }

@@ -22,7 +22,7 @@ impl Follower {
                 let reached = self.reading.as_ref().map(Reading::reached).unwrap_or_default();
                 self.tell_chunk(chunk, reached).await
             }
-            Err(refusal) if refusal.code == codes::SERVICE_NOT_READY => {
+            Err(refusal) if refusal.code == codes::STREAM_UNAVAILABLE => {
                 if self.frames.is_closed() {
                     return Err(Stop::Left);
                 }

@@ -281,6 +281,9 @@ async fn a_chunk_log_that_is_lost_is_made_again_and_its_readers_are_told() {
     let refused = world.chunks(&id, None, 9).await.unwrap_err();
     assert_eq!(code(&refused), codes::STREAM_CHUNKS_GONE.name);
     assert_eq!(world.says(&id, "a", 1, "ended").await, TAKEN);
+    // the worker never said that its stream ends
+    let last = following.next().await.unwrap();
+    assert_eq!(last.body["stream_chunk"]["data"]["code"], codes::STREAM_BROKEN.name);
     let names: Vec<String> = following.rest().await.into_iter().map(|frame| frame.name).collect();
     assert_eq!(names, ["result"]);
 }
