@@ -33,9 +33,16 @@ pub(crate) struct Shared<M: Machine> {
     snapshot: ArcSwap<Snapshot>,
     readiness: watch::Receiver<Readiness>,
     waiting: Mutex<Waiting<M>>,
-    watchers: Mutex<HashMap<EntityKey, watch::Sender<u64>>>,
+    watchers: Mutex<HashMap<EntityKey, Watched>>,
     commits: watch::Sender<u64>,
     failure: watch::Sender<Option<String>>,
+}
+
+/// An entity that somebody watches. Its watches are counted here: two that go at the same time must not each take the
+/// other for one that stays.
+struct Watched {
+    changes: watch::Sender<u64>,
+    watches: usize,
 }
 
 struct Waiting<M: Machine> {
@@ -110,8 +117,10 @@ impl<M: Machine> Ledger<M> {
     /// Watches an entity. Create the watch before looking: then no change is missed.
     pub fn watch(&self, entity: &EntityKey) -> Watch<M> {
         let mut watchers = lock(&self.shared.watchers);
-        let sender = watchers.entry(entity.clone()).or_insert_with(|| watch::Sender::new(0));
-        let (entity, changes) = (entity.clone(), sender.subscribe());
+        let new = || Watched { changes: watch::Sender::new(0), watches: 0 };
+        let watched = watchers.entry(entity.clone()).or_insert_with(new);
+        watched.watches += 1;
+        let (entity, changes) = (entity.clone(), watched.changes.subscribe());
         Watch { entity, changes, shared: Arc::clone(&self.shared) }
     }
 
@@ -162,8 +171,9 @@ impl<M: Machine> Watch<M> {
 impl<M: Machine> Drop for Watch<M> {
     fn drop(&mut self) {
         let mut watchers = lock(&self.shared.watchers);
-        // This watch's own receiver is still counted.
-        if watchers.get(&self.entity).is_some_and(|sender| sender.receiver_count() <= 1) {
+        let Some(watched) = watchers.get_mut(&self.entity) else { return };
+        watched.watches -= 1;
+        if watched.watches == 0 {
             watchers.remove(&self.entity);
         }
     }
@@ -230,8 +240,8 @@ impl<M: Machine> Shared<M> {
 
     pub fn changed(&self, entities: &[EntityKey]) {
         let watchers = lock(&self.watchers);
-        for sender in entities.iter().filter_map(|entity| watchers.get(entity)) {
-            sender.send_modify(|changes| *changes += 1);
+        for watched in entities.iter().filter_map(|entity| watchers.get(entity)) {
+            watched.changes.send_modify(|changes| *changes += 1);
         }
         drop(watchers);
         self.commits.send_modify(|commits| *commits += 1);
