@@ -79,7 +79,12 @@ impl Reader {
 
     /// Whether the reader may see this.
     pub fn may(&self, thing: Thing<'_>, family: Family) -> bool {
-        may_read(&self.caller, thing.owner, thing.tenant, family) || self.is_lent(thing, family)
+        self.may_itself(thing, family) || self.is_lent(thing, family)
+    }
+
+    /// Whether the reader may see this by its own right, and not by what another lent it.
+    pub fn may_itself(&self, thing: Thing<'_>, family: Family) -> bool {
+        may_read(&self.caller, thing.owner, thing.tenant, family)
     }
 
     /// Whether the reader may see anything of the family.

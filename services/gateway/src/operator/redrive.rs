@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use aip_admission::{Admitted, Family, Reader, admit_again, idempotency, recall};
+use aip_admission::{Admitted, Family, Reader, Thing, admit_again, idempotency, recall};
 use aip_kernel::Millis;
 use aip_names::limits::{ID_BYTES_MAX, MANIFEST_ROWS_MAX, OPERATOR_REASON_LENGTH_MAX};
 use aip_names::operator::GATEWAY_REDRIVE;
 use aip_wire::{
-    Action, ActionId, ActionLifecycleState, CapabilityId, ProtocolError, Refusal, codes, codes::Code,
+    Action, ActionId, ActionLifecycleState, CapabilityId, CorrelationId, ProtocolError, Refusal, codes,
+    codes::Code,
 };
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -139,6 +140,12 @@ impl Desk {
         let reader = Reader::new(&operator, &directory, clock::now_ms());
         let state = dead.filter(|state| query::readable(&reader, state, None, Family::Action));
         let state = state.ok_or_else(|| Refusal::of(codes::ACTION_NOT_FOUND))?;
+        let thing =
+            Thing { owner: &state.requester.id, tenant: state.tenant.as_deref(), capability_id: None };
+        if !reader.may_itself(thing, Family::Action) {
+            let message = "a grant to read an action is none to have it done again";
+            return Err(Refusal::new(codes::POLICY_DENIED, "", message));
+        }
         if state.lifecycle != ActionLifecycleState::DeadLettered {
             let message =
                 format!("only a dead-lettered action can be redriven: this one is {}", state.lifecycle);
@@ -174,7 +181,8 @@ impl Desk {
         let admitted = admit_again(
             &letter.accepted.context,
             action,
-            letter.accepted.correlation_id.clone(),
+            // the dead letter's stream may still be open under its own
+            Some(CorrelationId::generate()),
             (&offer.capability, &offer.contract_hash),
             &self.authenticator.directory(),
             now,

@@ -103,7 +103,10 @@ async fn a_dead_letter_is_done_by_a_new_action_that_names_it() {
     assert_eq!(after["links"]["redriven_as"], path(&new));
     after["links"].as_object_mut().unwrap().remove("redriven_as");
     assert_eq!(after, before);
-    assert_eq!(world.status(&new).await["links"]["redrive_of"], path(&letter));
+    let status = world.status(&new).await;
+    assert_eq!(status["links"]["redrive_of"], path(&letter));
+    let (own, old) = (status["correlation_id"].clone(), before["correlation_id"].clone());
+    assert!(own.is_string() && own != old, "{own} and {old}");
     world.done(&new).await;
     // who brings the key again is answered by what came of it
     let mut repeated = sent.clone();
@@ -150,6 +153,11 @@ async fn nobody_redrives_who_may_not_and_what_is_hidden_is_not_there() {
         let hidden = world.call_as(BETA_OPERATOR_TOKEN, &order(&other)).await;
         assert_eq!(result_code(&hidden), codes::ACTION_NOT_FOUND.name, "{}", hidden.envelope);
     }
+    // what the client lent to another to read it stays the client's
+    let request = json!({"action_id": letter});
+    assert!(world.ask_as(DELEGATE_TOKEN, MessageType::ActionStatusRequest, request).await.is_ok());
+    let lent = world.call_as(DELEGATE_TOKEN, &order(&letter)).await;
+    assert_eq!(result_code(&lent), codes::POLICY_DENIED.name, "{}", lent.envelope);
     let shown = async |token| {
         let manifest = world.ask_as(token, MessageType::ManifestRequest, json!({})).await.unwrap();
         manifest["manifest"]["capabilities"].to_string().contains(operator::GATEWAY_REDRIVE)

@@ -29,6 +29,8 @@ pub const OTHER_TOKEN: &str = "other-token-0123456789";
 pub const OPERATOR_TOKEN: &str = "operator-token-0123456789";
 /// The same in beta.
 pub const BETA_OPERATOR_TOKEN: &str = "beta-operator-token-0123456789";
+/// May redrive, and read what the client granted it.
+pub const DELEGATE_TOKEN: &str = "delegate-token-0123456789";
 pub const SERVICE: &str = "sandbox-restaurant";
 
 pub struct World {
@@ -94,6 +96,22 @@ capabilities = ["cap:aip:*"]
 api_keys = [{{ id = "op-b", sha256 = "{beta_operator_token}" }}]
 
 [[principal]]
+id = "service:delegate"
+kind = "service"
+tenants = ["acme"]
+scopes = ["action:write", "action:read"]
+capabilities = ["cap:aip:gateway:redrive"]
+api_keys = [{{ id = "d", sha256 = "{delegate_token}" }}]
+
+[[grant]]
+delegate = "service:delegate"
+principal = "service:client"
+scopes = ["action:read"]
+capabilities = ["cap:test:*"]
+tenant = "acme"
+expires_at = 2100-01-01T00:00:00Z
+
+[[principal]]
 id = "agent:restaurant"
 kind = "agent"
 dids = ["{worker}"]
@@ -109,6 +127,7 @@ capabilities = ["cap:test:*"]
         other_token = digest(OTHER_TOKEN),
         operator_token = digest(OPERATOR_TOKEN),
         beta_operator_token = digest(BETA_OPERATOR_TOKEN),
+        delegate_token = digest(DELEGATE_TOKEN),
     )
 }
 
@@ -120,7 +139,9 @@ fn directory() -> Directory {
 /// This principal is not known any more.
 pub fn directory_without(principal: &str) -> Directory {
     let text = directory_text();
-    let kept = text.split("\n\n").filter(|part| !part.contains(&format!("\nid = \"{principal}\"")));
+    let kept = text.split("\n\n").filter(|part| !{
+        ["id", "principal"].iter().any(|member| part.contains(&format!("\n{member} = \"{principal}\"")))
+    });
     Directory::parse(&kept.collect::<Vec<_>>().join("\n\n"), Path::new("/nowhere")).unwrap()
 }
 
