@@ -7,9 +7,10 @@ use std::sync::{Mutex, PoisonError};
 
 use aip_bus::{Bus, Kept, LogError};
 use aip_kernel::Hash;
-use aip_names::limits::{ACTION_CHUNKS_MAX, CHUNK_HEADS_MAX, CHUNK_TRIES_MAX};
+use aip_names::limits::{ACTION_CHUNKS_MAX, CHUNK_FINDS_MAX, CHUNK_HEADS_MAX, CHUNK_TRIES_MAX};
 use aip_names::{Atom, Service, StreamSpec, Subject, TrustDomain, chunk_stream};
 use aip_wire::{ActionId, Refusal, StreamChunk, codes};
+use tokio::sync::Semaphore;
 
 use head::{Entry, Head, Offered, Verdict, broken};
 
@@ -25,6 +26,8 @@ pub struct Chunks {
     trust_domain: TrustDomain,
     spec: StreamSpec,
     heads: Mutex<HashMap<ActionId, (u64, Head)>>,
+    /// Places to look for old chunks.
+    finds: Semaphore,
 }
 
 /// The end of a stream that is closed.
@@ -39,7 +42,7 @@ pub struct Closed {
 impl Chunks {
     pub fn new(bus: Bus, trust_domain: TrustDomain, replicas: usize) -> Chunks {
         let spec = chunk_stream(&trust_domain, &Service::gateway(), replicas);
-        Chunks { bus, trust_domain, spec, heads: Mutex::default() }
+        Chunks { bus, trust_domain, spec, heads: Mutex::default(), finds: Semaphore::new(CHUNK_FINDS_MAX) }
     }
 
     /// Has the log exist as declared.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use aip_admission::Reader;
 use aip_names::limits::{STREAM_FRAMES_MAX, STREAM_STALL_MS};
@@ -56,6 +57,8 @@ struct Follower {
     mark: Mark,
     /// Of an action that streams, when chunks are asked for.
     reading: Option<Reading>,
+    /// Since when the action has ended and chunks are owed.
+    owed: Option<Instant>,
     correlation: Option<CorrelationId>,
     wake: Wake,
     frames: mpsc::Sender<Frame>,
@@ -156,6 +159,7 @@ impl Gateway {
             question,
             mark,
             reading,
+            owed: None,
             correlation,
             wake,
             frames: sender,

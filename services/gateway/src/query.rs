@@ -114,7 +114,7 @@ impl Gateway {
         let behind = behind.map_err(|error| fault::of_ledger(&error))?;
         let mut shown = status(&state, request.include_result, receipts, behind.as_ref());
         if request.include_chunks {
-            shown.chunks = self.first_chunks(&state).await?;
+            shown.chunks = self.first_chunks(&state).await;
         }
         Ok(shown)
     }

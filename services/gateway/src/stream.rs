@@ -48,13 +48,22 @@ impl Gateway {
         let sent = serde_json::to_value(chunk).map_err(|_| Refusal::of(codes::SERVICE_INTERNAL))?;
         let bytes = sent.to_string().len();
         if bytes > CHUNK_BYTES_MAX {
-            let message = format!("the chunk is larger than {CHUNK_BYTES_MAX} bytes");
-            return Err(Refusal::new(codes::LIMIT_CHUNK_BYTES, CHUNK, message).into());
+            return Err(too_large("the chunk").into());
         }
         let offer = self.offer_for(&state).await?;
         let chunk = shown(chunk.clone(), &offer);
-        let offered =
-            Offered { chunk, attempt: said.attempt, hash: canonical::hash(&sent), bytes: bytes as u64 };
+        // what is masked may take more room than what was there
+        let bytes = serde_json::to_vec(&chunk).map_or(usize::MAX, |chunk| bytes.max(chunk.len()));
+        if bytes > CHUNK_BYTES_MAX {
+            return Err(too_large("the chunk, with what is masked in it,").into());
+        }
+        let offered = Offered {
+            chunk,
+            attempt: said.attempt,
+            after: said.after,
+            hash: canonical::hash(&sent),
+            bytes: bytes as u64,
+        };
         self.chunks().put(&offered).await.map_err(|refusal| match refusal.code.retryable {
             true => Stop::noted(refusal),
             false => Stop::from(refusal),
@@ -91,6 +100,10 @@ impl Gateway {
         let told = Told { next_sequence: head.next_sequence(), ended: head.ended || head.closed };
         Ok(Some(json!({ STREAM_EXTENSION: told })))
     }
+}
+
+fn too_large(what: &str) -> Refusal {
+    Refusal::new(codes::LIMIT_CHUNK_BYTES, CHUNK, format!("{what} is larger than {CHUNK_BYTES_MAX} bytes"))
 }
 
 /// The chunk as it is kept: an error in it is shown as errors are, anything else as results are.

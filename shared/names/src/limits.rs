@@ -173,6 +173,8 @@ pub const CHUNK_APPEND_TIMEOUT_MS: u64 = 2_000;
 pub const CHUNK_READ_TIMEOUT_MS: u64 = 5_000;
 /// How often a chunk is judged anew because the log had moved on, or was lost.
 pub const CHUNK_TRIES_MAX: usize = 4;
+/// Old chunks looked for in one gateway at a time; each reads through all of its action's.
+pub const CHUNK_FINDS_MAX: usize = 8;
 /// How long a reader rests before it asks a log again that could not be read.
 pub const CHUNK_RETRY_MS: u64 = 500;
 /// Actions whose place in the log one gateway remembers.
@@ -396,6 +398,9 @@ pub const INDEX_ROWS_PER_SCAN: usize = 256;
 pub const CURSOR_TTL_MS: u64 = 86_400_000;
 /// A cursor as text; those we give out are far shorter.
 pub const CURSOR_BYTES_MAX: usize = 1_024;
+/// How long a follower of an action that has ended waits for chunks that the log owes, before the result is told without
+/// them.
+pub const STREAM_CLOSE_MS: u64 = 20_000;
 /// Frames of one live stream that wait for its reader.
 pub const STREAM_FRAMES_MAX: usize = 64;
 /// How long the reader of a live stream may take nothing while frames wait, before it is dropped.
@@ -466,8 +471,8 @@ pub const FOLLOW_SILENCE_MS: u64 = 3 * STREAM_HEARTBEAT_MS;
 pub const FOLLOW_QUIET_MS: u64 = 5_000;
 /// Tries at a stream that may come to nothing one after the other, with the pauses of a client's attempts.
 pub const FOLLOW_FAILURES_MAX: u32 = 60;
-/// Pages that are read at a time to catch up with a stream; the rest is read the next time.
-pub const FOLLOW_PAGES_MAX: usize = 1_000;
+/// Times in a row that the log of chunks can't be read before a follower goes on without its chunks.
+pub const FOLLOW_CHUNK_FAILURES_MAX: u32 = 3;
 /// Event ids that a follower remembers, so that none is told twice.
 pub const FOLLOW_SEEN_MAX: usize = 10_000;
 

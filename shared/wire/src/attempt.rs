@@ -24,6 +24,10 @@ pub struct Report {
     /// The process that speaks: another one can't go on with its attempt.
     pub worker: String,
     pub phase: Phase,
+    /// Of `streamed`: the number of the attempt's last chunk that was taken, or of the one that it goes on behind. A log
+    /// that has lost that one says so to its readers. Absent: the chunk follows whatever stands there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
     /// Of `refused`: why the attempt came to nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ProtocolError>,

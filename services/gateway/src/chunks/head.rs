@@ -42,6 +42,8 @@ pub struct Entry {
 pub struct Offered {
     pub chunk: StreamChunk,
     pub attempt: u32,
+    /// The number of the chunk before it, as its worker says.
+    pub after: Option<u64>,
     pub hash: String,
     /// Its size as JSON.
     pub bytes: u64,
@@ -70,7 +72,7 @@ impl Head {
     pub fn judge(head: Option<&Head>, offered: &Offered) -> Verdict {
         let unknown = Head::default();
         let stands = head.unwrap_or(&unknown);
-        let Offered { chunk, attempt, hash, bytes } = offered;
+        let Offered { chunk, attempt, after, hash, bytes } = offered;
         if stands.attempt > *attempt {
             return Verdict::Refused(Refusal::of(codes::ACTION_SUPERSEDED));
         }
@@ -95,8 +97,10 @@ impl Head {
         if too_much || chunk.sequence > ACTION_CHUNKS_MAX + u64::from(ends) {
             return Verdict::Refused(stands.refusal(codes::LIMIT_ACTION_CHUNKS));
         }
-        // a log that knows nothing was lost, or this is the first: what came before would then be gone
-        let after = head.map_or(chunk.sequence - 1, |head| head.sequence);
+        // a log that knows nothing was lost, or this is the first: what came before would then be gone; one that knows less
+        // than the worker has lost the end that it had
+        let before = chunk.sequence - 1;
+        let after = head.map_or(before, |head| head.sequence.max(after.unwrap_or(0).min(before)));
         let head = Head {
             sequence: chunk.sequence,
             hash: hash.clone(),
@@ -161,7 +165,11 @@ mod tests {
             data: Some(json!(text)),
             part: None,
         };
-        Offered { chunk, attempt: 2, hash: text.to_owned(), bytes: 100 }
+        Offered { chunk, attempt: 2, after: None, hash: text.to_owned(), bytes: 100 }
+    }
+
+    fn behind(sequence: u64, after: u64) -> Offered {
+        Offered { after: Some(after), ..offered(sequence, "x") }
     }
 
     fn head(sequence: u64) -> Head {
@@ -199,6 +207,11 @@ mod tests {
         assert_eq!(after(&Head::judge(Some(&head(3)), &offered(7, "x"))), 3);
         // the log was lost
         assert_eq!(after(&Head::judge(None, &offered(51, "x"))), 50);
+        // its end was lost: 5 and 6 had been taken
+        assert_eq!(after(&Head::judge(Some(&head(4)), &behind(7, 6))), 6);
+        // others have said more than the worker knows of, and no worker says what can't be
+        assert_eq!(after(&Head::judge(Some(&head(4)), &behind(7, 2))), 4);
+        assert_eq!(after(&Head::judge(Some(&head(4)), &behind(7, 90))), 6);
     }
 
     #[test]

@@ -40,6 +40,10 @@ impl Reading {
         Reading { chunks, id, reached, hinted, tail: None, looked: 0 }
     }
 
+    pub fn action(&self) -> &ActionId {
+        &self.id
+    }
+
     pub fn reached(&self) -> Reached {
         self.reached
     }
@@ -97,7 +101,8 @@ impl Reading {
             self.looked = place;
             return Ok(None);
         }
-        if after != self.reached.sequence {
+        // a log that lost what the reader has says less than it has, and nothing is missing
+        if after > self.reached.sequence {
             if self.hinted {
                 self.tail = None;
                 self.hinted = false;
@@ -141,6 +146,7 @@ impl Chunks {
     /// The digest of the chunk that stands under this number, if one does. Looks through all there are: only a worker that
     /// says an old chunk again has it looked for.
     pub(super) async fn find(&self, id: &ActionId, sequence: u64) -> Result<Option<String>, Refusal> {
+        let _place = self.finds.try_acquire().map_err(|_| Refusal::of(codes::SERVICE_OVERLOADED))?;
         let Some((end, _)) = self.last(id).await? else { return Ok(None) };
         let subject = self.subject(id)?;
         let tail = self.bus.tail_of(&self.spec.name, &subject, 0, chunk_tail()).await;

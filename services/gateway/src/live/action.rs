@@ -3,6 +3,7 @@
 use aip_names::limits::PAGE_ROWS_DEFAULT;
 use aip_wire::{ActionEvents, ActionEventsRequest, Event, Refusal, codes};
 
+use super::chunks::Chunks;
 use super::{END, Follower, MESSAGE, RESULT, Round, Stop, dry};
 use crate::admit::result_of;
 use crate::cursor::Mark;
@@ -30,11 +31,10 @@ impl Follower {
             self.tell_event(&state, event, false).await?;
         }
         if ends {
-            if self.reading.is_some() {
-                let Some(last) = state.stream.last else { return Ok(Round::Dry) };
-                if !self.tell_chunks(&state, last).await? {
-                    return Ok(Round::More);
-                }
+            match self.tell_chunks(&state).await? {
+                Chunks::All => {}
+                Chunks::Owed => return Ok(Round::More),
+                Chunks::Open => return Ok(Round::Dry),
             }
             if let Some(event) = end {
                 self.tell_event(&state, event, true).await?;

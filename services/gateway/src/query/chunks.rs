@@ -4,6 +4,7 @@ use aip_names::limits::PAGE_ROWS_DEFAULT;
 use aip_wire::{Refusal, StreamChunk, codes};
 
 use super::page::Budget;
+use crate::chunks::head::broken;
 use crate::chunks::reading::{Reached, Reading};
 use crate::gateway::Gateway;
 use crate::machine::ActionState;
@@ -11,10 +12,13 @@ use crate::machine::ActionState;
 // === impl Gateway ===
 
 impl Gateway {
-    /// The first chunks of an action.
-    pub(super) async fn first_chunks(&self, state: &ActionState) -> Result<Vec<StreamChunk>, Refusal> {
+    /// The first chunks of an action, or the error that stands in their place: its status does not depend on the log.
+    pub(super) async fn first_chunks(&self, state: &ActionState) -> Vec<StreamChunk> {
         let mut budget = Budget::new(PAGE_ROWS_DEFAULT);
-        Ok(self.chunk_page(state, Reached::default(), &mut budget).await?.0)
+        match self.chunk_page(state, Reached::default(), &mut budget).await {
+            Ok((chunks, _)) => chunks,
+            Err(refusal) => vec![broken(&state.id, 1, &refusal)],
+        }
     }
 
     /// Chunks behind `after`, and how far they reach.

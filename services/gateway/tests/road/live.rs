@@ -73,7 +73,7 @@ impl Following {
         tokio::time::timeout(PATIENCE, self.read()).await.expect("a frame or the end")
     }
 
-    async fn read(&mut self) -> Option<Frame> {
+    pub async fn read(&mut self) -> Option<Frame> {
         let mut frame = Frame { id: None, name: String::new(), body: Value::Null };
         while let Ok(Some(line)) = self.lines.next_line().await {
             match line.split_once(": ") {

@@ -1,9 +1,12 @@
 //! Streams of actions (11.6): a worker that says what it is told, readers of both doors, and a chunk log that gets lost.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use aip_bus::Bus;
 use aip_gateway::front::Outbound;
+use aip_names::limits::{STREAM_AUTHORITY_MS, STREAM_CLOSE_MS};
 use aip_names::{Atom, Identity, Service, Subject, Version, chunk_stream_name};
 use aip_testkit::{TestNats, wait_for, wait_for_some};
 use aip_wire::{ActionId, CorrelationId, MessageType, codes};
@@ -57,6 +60,10 @@ impl World {
 
     async fn chunk(&self, id: &ActionId, worker: &str, attempt: u32, chunk: Value) -> Outbound {
         let report = json!({"action_id": id, "attempt": attempt, "worker": worker, "phase": "streamed"});
+        self.reported_chunk(id, report, chunk).await
+    }
+
+    async fn reported_chunk(&self, id: &ActionId, report: Value, chunk: Value) -> Outbound {
         let mut body = json!({"action_id": id, "kind": "data"});
         body.as_object_mut().unwrap().extend(chunk.as_object().unwrap().clone());
         let mut message = envelope(MessageType::StreamChunk, body);
@@ -144,6 +151,26 @@ async fn a_number_has_one_content_and_nothing_follows_the_end() {
     let all = world.ask(MessageType::ActionEventsRequest, request).await.unwrap();
     assert_eq!(numbers(&all["action_events"]), [1, 2, 5, 6]);
     assert!(all["action_events"]["events"].as_array().unwrap().len() >= 4, "{all}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chunk_that_grows_too_large_by_what_is_masked_in_it_is_refused_for_good() {
+    let world = World::empty().await;
+    let mut capability = say("cap:test:say", safe());
+    capability["contract"]["execution"]["supports_async"] = json!(true);
+    capability["contract"]["execution"]["supports_streaming"] = json!(true);
+    capability["contract"]["data"]["redaction_required"] = json!(true);
+    let mut manifest = manifest(&[capability]);
+    manifest["extensions"]["aip.worker"]["handlers"][0]["modes"] = json!(["sync", "async", "streaming"]);
+    assert_eq!(world.register(manifest).await.status, 200);
+    let (id, _) = world.begun().await;
+    assert_eq!(world.streams(&id, 1, "one").await, TAKEN);
+    let small = vec![1; 9_000];
+    let refused = world.chunk(&id, "a", 1, json!({"sequence": 2, "kind": "error", "data": small})).await;
+    let error = &refused.envelope["body"]["error"]["error"];
+    assert_eq!(error["code"], codes::LIMIT_CHUNK_BYTES.name, "{}", refused.envelope);
+    assert_ne!(error["retryable"], json!(true));
+    assert_eq!(world.streams(&id, 2, "two").await, TAKEN);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -280,10 +307,105 @@ async fn a_chunk_log_that_is_lost_is_made_again_and_its_readers_are_told() {
     // whoever had not is told
     let refused = world.chunks(&id, None, 9).await.unwrap_err();
     assert_eq!(code(&refused), codes::STREAM_CHUNKS_GONE.name);
+    // and gets what does not depend on them
+    let mut late = http.follow(CLIENT_TOKEN, &format!("/aip/v1/actions/{id}/chunks"), None).await;
+    let first = late.next().await.unwrap();
+    assert_eq!(first.body["stream_chunk"]["data"]["code"], codes::STREAM_CHUNKS_GONE.name);
+    let request = json!({"action_id": id, "include_chunks": true});
+    let status = world.ask(MessageType::ActionStatusRequest, request).await.unwrap();
+    assert_eq!(status["action_status"]["chunks"], json!([first.body["stream_chunk"]]));
     assert_eq!(world.says(&id, "a", 1, "ended").await, TAKEN);
+    assert_eq!(late.next().await.unwrap().name, "result");
     // the worker never said that its stream ends
     let last = following.next().await.unwrap();
     assert_eq!(last.body["stream_chunk"]["data"]["code"], codes::STREAM_BROKEN.name);
+    let names: Vec<String> = following.rest().await.into_iter().map(|frame| frame.name).collect();
+    assert_eq!(names, ["result"]);
+}
+
+/// That log is not fsynced: a server may come back without its newest messages.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chunk_log_that_lost_its_end_cuts_off_nobody_who_has_it() {
+    let mut nats = TestNats::start().await;
+    let world = World::near(&nats).await;
+    offered(&world).await;
+    let http = door(&world).await;
+    let (id, _) = world.begun().await;
+    let path = format!("/aip/v1/actions/{id}/chunks");
+    let mut following = http.follow(CLIENT_TOKEN, &path, None).await;
+    let says = async |sequence: u64| {
+        world.says(&id, "a", 1, "running").await;
+        let report = json!({
+            "action_id": id, "attempt": 1, "worker": "a", "phase": "streamed", "after": sequence - 1,
+        });
+        let chunk = json!({"sequence": sequence, "data": "text"});
+        code(&world.reported_chunk(&id, report, chunk).await) == TAKEN
+    };
+    let mut followed = Vec::new();
+    let mut old = None;
+    for sequence in 1..=5 {
+        if let 3 | 5 = sequence {
+            swap_the_log(&mut nats, &mut old).await;
+        }
+        wait_for("the chunk to be kept", Duration::from_secs(15), || says(sequence)).await;
+        followed.push(following.next().await.unwrap().body["stream_chunk"]["sequence"].clone());
+    }
+    assert_eq!(followed, [1, 2, 3, 4, 5]);
+    let mut late = http.follow(CLIENT_TOKEN, &path, None).await;
+    for expected in [json!(1), json!(2), json!(codes::STREAM_CHUNKS_GONE.name)] {
+        let chunk = late.next().await.unwrap().body["stream_chunk"].clone();
+        let told = if chunk["kind"] == "error" { &chunk["data"]["code"] } else { &chunk["sequence"] };
+        assert_eq!(*told, expected);
+    }
+}
+
+/// The server comes back with the copy, or with a copy made.
+async fn swap_the_log(nats: &mut TestNats, copy: &mut Option<PathBuf>) {
+    let stream = chunk_stream_name(&TestNats::trust_domain(), &Service::gateway());
+    let of = |nats: &TestNats| {
+        let folders = folders(&nats.server.store_dir());
+        folders.into_iter().find(|path| path.ends_with(&stream)).unwrap()
+    };
+    // politely, so that the copy has all
+    nats.server.stop().await.unwrap();
+    let place = of(nats);
+    let kept = nats.scratch().join("an older log");
+    let copied = |from: &Path, to: &Path| {
+        assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    };
+    match copy {
+        None => {
+            copied(&place, &kept);
+            *copy = Some(kept);
+        }
+        Some(kept) => {
+            std::fs::remove_dir_all(&place).unwrap();
+            copied(kept, &place);
+        }
+    }
+    nats.server.restart().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_is_told_while_the_chunk_log_is_out() {
+    let world = world().await;
+    let http = door(&world).await;
+    let (id, _) = world.begun().await;
+    let mut following = http.follow(CLIENT_TOKEN, &format!("/aip/v1/actions/{id}/chunks"), None).await;
+    assert_eq!(world.streams(&id, 1, "one").await, TAKEN);
+    assert_eq!(following.next().await.unwrap().name, "chunk");
+    // nothing can be written there any more, for good
+    let bus = connect(world.nats(), Identity::Gateway).await;
+    let log = chunk_stream_name(&TestNats::trust_domain(), &Service::gateway());
+    let mut log = bus.jetstream().get_stream(&log).await.unwrap();
+    let sealed =
+        async_nats::jetstream::stream::Config { sealed: true, ..log.info().await.unwrap().config.clone() };
+    bus.jetstream().update_stream(sealed).await.unwrap();
+    assert_eq!(world.streams(&id, 2, "two").await, codes::STREAM_UNAVAILABLE.name);
+    assert_eq!(world.says(&id, "a", 1, "ended").await, TAKEN);
+    let patience = Duration::from_millis(STREAM_CLOSE_MS + STREAM_AUTHORITY_MS) + SOON;
+    let last = tokio::time::timeout(patience, following.read()).await.unwrap().unwrap();
+    assert_eq!(last.body["stream_chunk"]["data"]["code"], codes::STREAM_UNAVAILABLE.name);
     let names: Vec<String> = following.rest().await.into_iter().map(|frame| frame.name).collect();
     assert_eq!(names, ["result"]);
 }

@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use aip_names::limits::{FOLLOW_FAILURES_MAX, FOLLOW_PAGES_MAX, FOLLOW_QUIET_MS};
+use aip_names::limits::{FOLLOW_CHUNK_FAILURES_MAX, FOLLOW_FAILURES_MAX, FOLLOW_QUIET_MS};
 use aip_wire::{
-    ActionEventsRequest, ActionId, ActionResult, CorrelationId, MessageBody, StreamChunk, StreamChunkKind,
+    ActionEventsRequest, ActionId, ActionResult, CorrelationId, MessageBody, ProtocolError, StreamChunk,
+    StreamChunkKind, codes,
 };
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -32,6 +33,10 @@ pub(super) struct Subscribed {
     result: Option<ActionResult>,
     /// Something is missing.
     behind: bool,
+    /// Chunks are not read any more, for this reason.
+    unread: Option<ProtocolError>,
+    /// Times in a row that the log of chunks could not be read.
+    unreadable: u32,
     /// Where reading goes on.
     cursor: Option<String>,
     failures: u32,
@@ -66,6 +71,8 @@ impl Subscribed {
             streamed: false,
             held: None,
             result: None,
+            unread: None,
+            unreadable: 0,
             cursor: None,
             failures: 0,
             ended: false,
@@ -86,15 +93,19 @@ impl Subscribed {
                 return Ok(None);
             }
             if self.behind {
+                // a page at a time: what it holds is told before the next is asked for
                 match self.read().await {
-                    Ok(()) => self.caught_up(),
+                    Ok(true) => self.caught_up(),
+                    Ok(false) => (self.failures, self.unreadable) = (0, 0),
                     Err(error) => self.failed(error)?,
                 }
                 continue;
             }
             if let Some(result) = self.result.take() {
                 self.ended = true;
-                return Ok(Some(Told::Result(Box::new(result))));
+                self.told.extend(self.missing());
+                self.told.push_back(Told::Result(Box::new(result)));
+                continue;
             }
             match timeout(Duration::from_millis(FOLLOW_QUIET_MS), self.pushed.next()).await {
                 Ok(Some(payload)) => self.hear(&payload),
@@ -134,44 +145,62 @@ impl Subscribed {
         }
     }
 
-    /// Reads what stands behind the cursor.
-    async fn read(&mut self) -> Result<(), ClientError> {
-        for _ in 0..FOLLOW_PAGES_MAX {
-            let request = ActionEventsRequest {
-                action_id: self.action.clone(),
-                tenant_id: None,
-                cursor: self.cursor.clone(),
-                limit: None,
-                kinds: Vec::new(),
-                include_chunks: true,
-                follow: false,
-            };
-            let page = self.client.action_events(request).await?;
-            let (ends, terminal) = (page.events.is_empty() && page.chunks.is_empty(), page.terminal);
-            self.cursor = page.cursor.or(self.cursor.take());
-            page.chunks.into_iter().for_each(|chunk| self.tell(chunk));
-            // a page holds something or is the last
-            if ends {
-                if terminal && self.result.is_none() {
-                    self.result = Some(self.client.result(&self.action, None).await?);
-                }
-                break;
-            }
+    /// Reads a page behind the cursor; true when there is no more.
+    async fn read(&mut self) -> Result<bool, ClientError> {
+        let request = ActionEventsRequest {
+            action_id: self.action.clone(),
+            tenant_id: None,
+            cursor: self.cursor.clone(),
+            limit: None,
+            kinds: Vec::new(),
+            include_chunks: self.unread.is_none(),
+            follow: false,
+        };
+        let page = self.client.action_events(request).await?;
+        // a page holds something or is the last
+        let (ends, terminal) = (page.events.is_empty() && page.chunks.is_empty(), page.terminal);
+        self.cursor = page.cursor.or(self.cursor.take());
+        page.chunks.into_iter().for_each(|chunk| self.tell(chunk));
+        if ends && terminal && self.result.is_none() {
+            self.result = Some(self.client.result(&self.action, None).await?);
         }
-        Ok(())
+        Ok(ends)
+    }
+
+    /// What is told of chunks that could not be read, if the stream had no end of its own.
+    fn missing(&self) -> Option<Told> {
+        let why = self.unread.as_ref().filter(|_| !self.streamed)?;
+        let chunk = StreamChunk {
+            action_id: self.action.clone(),
+            sequence: self.seen.last_chunk() + 1,
+            kind: StreamChunkKind::Error,
+            data: serde_json::to_value(why).ok(),
+            part: None,
+        };
+        Some(Told::Chunk(Box::new(chunk)))
     }
 
     /// All that could be read is told. A gap that is left is the worker's.
     fn caught_up(&mut self) {
         self.behind = false;
-        self.failures = 0;
+        (self.failures, self.unreadable) = (0, 0);
         if let Some(chunk) = self.held.take() {
             self.tell(chunk);
         }
     }
 
-    /// Tries again later, if that may help.
+    /// Tries again later, if that may help. The result does not depend on the log of chunks: without it, it is read on
+    /// without chunks.
     fn failed(&mut self, error: ClientError) -> Result<(), ClientError> {
+        let code = error.protocol_error().map(|error| error.code.clone()).unwrap_or_default();
+        self.unreadable = if code == codes::STREAM_UNAVAILABLE.name { self.unreadable + 1 } else { 0 };
+        let never = code == codes::STREAM_CHUNKS_GONE.name || self.unreadable >= FOLLOW_CHUNK_FAILURES_MAX;
+        if never && self.unread.is_none() {
+            self.unread = error.protocol_error().cloned();
+            // a cursor is of one question
+            self.cursor = None;
+            return Ok(());
+        }
         self.failures += 1;
         let passing = matches!(error, ClientError::Unreachable { .. } | ClientError::NoAnswer { .. })
             || error.protocol_error().is_some_and(|error| error.retryable == Some(true));

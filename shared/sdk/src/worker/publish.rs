@@ -27,6 +27,8 @@ struct Publisher {
     attempt: Attempt,
     /// The next chunk's number.
     next: u64,
+    /// The number of the last chunk that was taken.
+    taken: u64,
     deadline: Instant,
     broken: Arc<OnceLock<ChunkError>>,
 }
@@ -50,6 +52,7 @@ impl Publishing {
             inner: Arc::clone(inner),
             attempt: attempt.clone(),
             next,
+            taken: next.saturating_sub(1),
             deadline,
             broken: Arc::clone(&broken),
         };
@@ -133,8 +136,9 @@ impl Publisher {
         let mut numbers = 0;
         loop {
             chunk.sequence = self.next;
-            match self.reporter.streamed(&self.attempt, chunk.clone(), until).await {
+            match self.reporter.streamed(&self.attempt, chunk.clone(), self.taken, until).await {
                 Taken::Yes(_) => {
+                    self.taken = self.next;
                     self.next += 1;
                     return Ok(());
                 }

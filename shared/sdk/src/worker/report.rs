@@ -73,45 +73,44 @@ impl Reporter {
 
     /// Asks until `until` whether the attempt may begin.
     pub async fn started(&self, attempt: &Attempt, until: Instant) -> Taken {
-        self.told(attempt, Phase::Started, None, beat(0).into(), until).await
+        self.told(self.report(attempt, Phase::Started), beat(0).into(), until).await
     }
 
     /// Is heard of, once.
     pub async fn running(&self, attempt: &Attempt, sequence: u64) -> Taken {
         let once = Instant::now();
-        self.told(attempt, Phase::Running, None, beat(sequence).into(), once).await
+        self.told(self.report(attempt, Phase::Running), beat(sequence).into(), once).await
     }
 
-    /// Says a chunk until `until`. The same chunk said twice is one.
-    pub async fn streamed(&self, attempt: &Attempt, chunk: StreamChunk, until: Instant) -> Taken {
-        self.told(attempt, Phase::Streamed, None, chunk.into(), until).await
+    /// Says a chunk until `until`, behind the one with the number `after`. The same chunk said twice is one.
+    pub async fn streamed(&self, attempt: &Attempt, chunk: StreamChunk, after: u64, until: Instant) -> Taken {
+        let report = Report { after: Some(after), ..self.report(attempt, Phase::Streamed) };
+        self.told(report, chunk.into(), until).await
     }
 
     /// Says until `until` that the attempt was not executed after all.
     pub async fn refused(&self, attempt: &Attempt, error: ProtocolError, until: Instant) -> Taken {
-        self.told(attempt, Phase::Refused, Some(error), beat(0).into(), until).await
+        let report = Report { error: Some(error), ..self.report(attempt, Phase::Refused) };
+        self.told(report, beat(0).into(), until).await
     }
 
     /// Says the result until `until`.
     pub async fn ended(&self, attempt: &Attempt, result: ActionResult, until: Instant) -> Taken {
-        self.told(attempt, Phase::Ended, None, result.into(), until).await
+        self.told(self.report(attempt, Phase::Ended), result.into(), until).await
     }
 
-    async fn told(
-        &self,
-        attempt: &Attempt,
-        phase: Phase,
-        error: Option<ProtocolError>,
-        body: MessageBody,
-        until: Instant,
-    ) -> Taken {
-        let report = Report {
+    fn report(&self, attempt: &Attempt, phase: Phase) -> Report {
+        Report {
             action_id: attempt.action.clone(),
             attempt: attempt.number,
             worker: self.worker.clone(),
             phase,
-            error,
-        };
+            after: None,
+            error: None,
+        }
+    }
+
+    async fn told(&self, report: Report, body: MessageBody, until: Instant) -> Taken {
         let mut pause_ms = WORKER_REPORT_BACKOFF_FIRST_MS;
         loop {
             let why = match self.send(&report, &body).await {
@@ -122,7 +121,7 @@ impl Reporter {
             if resume >= until {
                 return Taken::Unheard(why);
             }
-            tracing::debug!(action = %attempt.action, ?phase, why, "the gateway was not told yet");
+            tracing::debug!(action = %report.action_id, phase = ?report.phase, why, "the gateway was not told yet");
             tokio::time::sleep_until(resume).await;
             pause_ms = (2 * pause_ms).min(WORKER_REPORT_BACKOFF_MAX_MS);
         }

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aip_crypto::SigningKey;
+use aip_names::limits::FOLLOW_CHUNK_FAILURES_MAX;
 use aip_sdk::{CallOptions, Client, Follow, Told};
 use aip_testkit::TestNats;
+use aip_wire::codes::Code;
 use aip_wire::{
     ActionEvents, ActionId, ActionMode, Envelope, MessageBody, StreamChunk, StreamChunkKind, codes,
 };
@@ -19,6 +21,8 @@ struct Known {
     chunks: Mutex<Vec<StreamChunk>>,
     ended: AtomicBool,
     reads: Mutex<usize>,
+    /// Chunks can't be read, for this reason.
+    unreadable: Mutex<Option<&'static Code>>,
 }
 
 impl Known {
@@ -30,9 +34,16 @@ impl Known {
                 Reply::Body(MessageBody::Ack(serde_json::from_value(ack).unwrap()))
             }
             MessageBody::ActionEventsRequest(request) => {
-                assert!(request.include_chunks);
                 *self.reads.lock().unwrap() += 1;
-                let chunks = self.chunks.lock().unwrap();
+                match *self.unreadable.lock().unwrap() {
+                    Some(code) if request.include_chunks => return Reply::error(code),
+                    Some(_) => {}
+                    None => assert!(request.include_chunks),
+                }
+                let chunks = match request.include_chunks {
+                    true => self.chunks.lock().unwrap().clone(),
+                    false => Vec::new(),
+                };
                 let from = request.cursor.as_ref().map_or(0, |cursor| cursor.parse().unwrap());
                 Reply::Body(
                     ActionEvents {
@@ -151,4 +162,28 @@ async fn when_nothing_comes_all_of_it_is_read() {
     assert_eq!(stage.next_data().await, json!(2));
     assert!(matches!(stage.next().await, Some(Told::Result(_))));
     assert_eq!(stage.next().await, None);
+}
+
+#[tokio::test]
+async fn a_result_is_told_without_chunks_that_are_kept_no_more_or_cannot_be_read() {
+    for code in [codes::STREAM_CHUNKS_GONE, codes::STREAM_UNAVAILABLE] {
+        let mut stage = stage().await;
+        stage.streams(1, StreamChunkKind::Data, true).await;
+        assert_eq!(stage.next_data().await, json!(1));
+        *stage.known.unreadable.lock().unwrap() = Some(code);
+        stage.streams(2, StreamChunkKind::Data, false).await;
+        stage.known.ended.store(true, Ordering::SeqCst);
+        // each try at a log that is out takes the client a while
+        let patience = SOON * FOLLOW_CHUNK_FAILURES_MAX;
+        let mut told = Vec::new();
+        while let Some(next) = tokio::time::timeout(patience, stage.follow.next()).await.unwrap().unwrap() {
+            if !matches!(next, Told::Lost(_)) {
+                told.push(next);
+            }
+        }
+        let [Told::Chunk(missing), Told::Result(result)] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!((missing.sequence, missing.kind), (2, StreamChunkKind::Error));
+        assert_eq!(missing.data.as_ref().unwrap()["code"], code.name);
+        assert_eq!(result.output, Some(json!("ok")));
+    }
 }
