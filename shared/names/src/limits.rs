@@ -303,6 +303,10 @@ pub const HTTP_CONNECTIONS_MAX: usize = 2_048;
 pub const HTTP_HEAD_READ_MS: u64 = 15_000;
 /// How long the body of a request may take to arrive.
 pub const HTTP_BODY_READ_MS: u64 = 30_000;
+/// Bytes that are still taken of a request that is refused before it was read, so that its sender gets to read why.
+pub const HTTP_DRAIN_BYTES_MAX: usize = 4_194_304;
+/// How long they are taken.
+pub const HTTP_DRAIN_MS: u64 = 2_000;
 /// How long a client may take nothing of an answer.
 pub const HTTP_WRITE_STALL_MS: u64 = 30_000;
 /// The head of a request: request line and headers, the longest bearer token included.

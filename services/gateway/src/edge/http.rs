@@ -2,7 +2,6 @@
 //!
 //! Every wait on a client is bounded: for its head, its body, and its reading of the answer.
 
-use std::future::{Ready, ready};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,8 +14,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
-use axum::http::{HeaderMap, Response};
+use axum::http::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
+use futures_util::future::BoxFuture;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -174,8 +174,8 @@ fn handler<F: Front>(route: &'static table::Route, body_read: Duration) -> Metho
 /// Answers what no route takes.
 fn refusing<F: Front>(
     code: &'static Code,
-) -> impl Fn(State<Edge<F>>, HeaderMap) -> Ready<Response<Body>> + Clone + Send + Sync + 'static {
-    move |State(edge), headers| ready(answer::none(&edge, &headers, code))
+) -> impl Fn(State<Edge<F>>, Request) -> BoxFuture<'static, Response<Body>> + Clone + Send + Sync + 'static {
+    move |State(edge), request| Box::pin(answer::none(edge, request, code))
 }
 
 type Path = Result<RawPathParams, RawPathParamsRejection>;

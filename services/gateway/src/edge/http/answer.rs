@@ -7,7 +7,7 @@ use aip_wire::{AIP_VERSION, Envelope, MessageBody, MessageType, Refusal, Timesta
 use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONNECTION};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use axum::http::{HeaderValue, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::table::{Operation, Route};
@@ -37,11 +37,11 @@ pub(super) async fn answer<F: Front>(
     body_read: Duration,
 ) -> Response<Body> {
     let metered = meter::Request::start(Via::Http);
-    let (head, content) = request.into_parts();
+    let (head, mut content) = request.into_parts();
     let with_bearer = head.headers.contains_key(AUTHORIZATION);
     let answered = match route.operation {
         Operation::Message | Operation::Action | Operation::Cancel => {
-            carry(&edge, route, path, &head, content, body_read).await
+            carry(&edge, route, path, &head, &mut content, body_read).await
         }
         Operation::Follow(asked) if head::wants_events(&head.headers) => {
             sse::follow(&edge, route, asked, path, &head).await
@@ -54,15 +54,17 @@ pub(super) async fn answer<F: Front>(
             code: meter::OK,
         }),
     };
-    let posted = matches!(route.operation, Operation::Message | Operation::Action | Operation::Cancel);
-    let answer = answered.unwrap_or_else(|refusal| {
-        let mut answer = refused(&edge, refusal, with_bearer);
-        if posted {
-            // the body may not have been read, and what is left of it is no next request
-            answer.response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    let answer = match answered {
+        Ok(answer) => answer,
+        Err(refusal) => {
+            let mut answer = refused(&edge, refusal, with_bearer);
+            if body::drain(&head.headers, &mut content).await {
+                // what is left of the body is no next request
+                answer.response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            answer
         }
-        answer
-    });
+    };
     metered.end(answer.message_type, answer.code);
     answer.response
 }
@@ -73,16 +75,16 @@ async fn carry<F: Front>(
     route: &Route,
     path: Result<PathMembers, Refusal>,
     head: &Parts,
-    content: Body,
+    content: &mut Body,
     body_read: Duration,
 ) -> Result<Answer, Refusal> {
     query::read(head.uri.query(), route.parameters)?;
-    if !(route.operation == Operation::Cancel && body::declared(&content)? == 0) {
+    if !(route.operation == Operation::Cancel && body::declared(content)? == 0) {
         head::accept_json(&head.headers)?;
     }
     let bearer = head::bearer(&head.headers)?;
     let with_bearer = bearer.is_some();
-    let seat = edge.room.seat(body::declared(&content)?, bearer.as_ref())?;
+    let seat = edge.room.seat(body::declared(content)?, bearer.as_ref())?;
     let mut received = body::read(content, body_read).await?;
     if route.operation == Operation::Cancel {
         received = cancel::envelope(path?, &received)?;
@@ -181,9 +183,17 @@ fn asides<F: Front>(edge: &Edge<F>, operation: Operation, head: &Parts) -> Resul
 }
 
 /// Answers a request that no route takes.
-pub(super) fn none<F: Front>(edge: &Edge<F>, headers: &HeaderMap, code: &'static Code) -> Response<Body> {
+pub(super) async fn none<F: Front>(
+    edge: Edge<F>,
+    request: Request<Body>,
+    code: &'static Code,
+) -> Response<Body> {
     let metered = meter::Request::start(Via::Http);
-    let answer = refused(edge, Refusal::of(code), headers.contains_key(AUTHORIZATION));
+    let (head, mut content) = request.into_parts();
+    let mut answer = refused(&edge, Refusal::of(code), head.headers.contains_key(AUTHORIZATION));
+    if body::drain(&head.headers, &mut content).await {
+        answer.response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     metered.end(None, answer.code);
     answer.response
 }

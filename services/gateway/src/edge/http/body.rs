@@ -5,6 +5,8 @@ use std::time::Duration;
 use aip_names::limits;
 use aip_wire::{Refusal, codes};
 use axum::body::{Body, HttpBody};
+use axum::http::HeaderMap;
+use axum::http::header::EXPECT;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
@@ -20,7 +22,7 @@ pub(super) fn declared(body: &Body) -> Result<usize, Refusal> {
 }
 
 /// The whole body.
-pub(super) async fn read(body: Body, within: Duration) -> Result<Bytes, Refusal> {
+pub(super) async fn read(body: &mut Body, within: Duration) -> Result<Bytes, Refusal> {
     let limited = Limited::new(body, limits::ENVELOPE_BYTES_MAX).collect();
     match tokio::time::timeout(within, limited).await {
         Err(_) => Err(Refusal::new(codes::HTTP_BODY_TIMEOUT, "", "the body did not arrive in time")),
@@ -30,6 +32,27 @@ pub(super) async fn read(body: Body, within: Duration) -> Result<Bytes, Refusal>
         }
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
     }
+}
+
+/// Takes what is still on its way of a request that is refused: who is busy sending does not read, and a connection that is
+/// closed on it takes the refusal away with it. True when some of it may be left.
+pub(super) async fn drain(headers: &HeaderMap, body: &mut Body) -> bool {
+    // who asks first whether to send has not sent, and need not
+    if headers.contains_key(EXPECT) {
+        return true;
+    }
+    let rest = async {
+        let mut room = limits::HTTP_DRAIN_BYTES_MAX;
+        while let Some(frame) = body.frame().await {
+            let bytes = frame.map_or(room, |frame| frame.data_ref().map_or(0, Bytes::len));
+            room = room.saturating_sub(bytes);
+            if room == 0 {
+                return true;
+            }
+        }
+        false
+    };
+    tokio::time::timeout(Duration::from_millis(limits::HTTP_DRAIN_MS), rest).await.unwrap_or(true)
 }
 
 fn too_large() -> Refusal {

@@ -203,7 +203,7 @@ const CANCELLED: &[&str] = &["aip.action.not_found", "aip.unsupported.session"];
 const REGISTERED: &[&str] = &["aip.manifest.", "aip.schema."];
 /// Of reading.
 const READ: &[&str] = &["aip.query.", "aip.limit.", "aip.envelope.rule_violated"];
-const ACTION_READ: &[&str] = &["aip.action.", "aip.stream.chunks_gone"];
+const ACTION_READ: &[&str] = &["aip.action.", "aip.stream.chunks_gone", "aip.stream.log_unavailable"];
 const RECEIPT_READ: &[&str] = &["aip.receipt."];
 /// Of live streams, as their last frame.
 const FOLLOWED: &[&str] = &["aip.stream."];

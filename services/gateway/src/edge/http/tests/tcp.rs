@@ -135,6 +135,30 @@ async fn a_declared_body_over_the_bound_is_refused_unread() {
     served.end().await;
 }
 
+/// As most clients do.
+#[tokio::test]
+async fn who_sends_all_of_a_refused_body_before_reading_gets_the_refusal() {
+    let served = Served::new(&Fake::new(), HttpBounds::default()).await;
+    let large = "x".repeat(limits::HTTP_DRAIN_BYTES_MAX / 2);
+    for (path, code) in [
+        ("/aip/v1/messages", codes::HTTP_PAYLOAD),
+        ("/aip/v1/actions?nothing=known", codes::QUERY_INVALID),
+        ("/no/such/route", codes::HTTP_ROUTE),
+    ] {
+        let mut stream = served.connect().await;
+        stream.write_all(posted(&large).replace("/aip/v1/messages", path).as_bytes()).await.unwrap();
+        let mut bytes = Vec::new();
+        let mut buffer = [0; 4_096];
+        while !String::from_utf8_lossy(&bytes).contains(code.name) {
+            let read = tokio::time::timeout(PATIENCE, stream.read(&mut buffer)).await.unwrap();
+            let read = read.unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert!(read > 0, "{path}: {}", String::from_utf8_lossy(&bytes));
+            bytes.extend_from_slice(&buffer[..read]);
+        }
+    }
+    served.end().await;
+}
+
 #[tokio::test]
 async fn a_lost_connection_does_not_end_admitted_work() {
     let front = Fake::held();
