@@ -23,7 +23,7 @@ pub mod register;
 pub mod report;
 pub mod settle;
 pub mod shelf;
-pub mod stamp;
+pub use aip_kernel::stamp;
 pub mod stream;
 
 use serde::{Deserialize, Serialize};

@@ -16,7 +16,9 @@ use aip_wire::{ExternalAccountRef, Principal, PrincipalId, RiskLevel};
 
 use crate::pattern::{CapabilityPattern, Scopes};
 
-pub use config::{Config, LimitsConfig as Limits, TokenAlgorithm};
+use config::ApproversConfig;
+
+pub use config::{Config, EscalationConfig, EscalationStep, LimitsConfig as Limits, TokenAlgorithm};
 pub use load::{DirectoryError, Problem};
 
 /// The checked configuration. Replaced as a whole, never edited.
@@ -40,6 +42,8 @@ pub struct Directory {
 pub(crate) struct Tenant {
     pub accounts: Vec<ExternalAccountRef>,
     pub credentials: HashMap<String, Credential>,
+    pub approvers: HashMap<String, ApproversConfig>,
+    pub escalations: Vec<EscalationConfig>,
 }
 
 /// One configured principal and what it may do.
@@ -51,6 +55,11 @@ pub struct Party {
     pub scopes: Scopes,
     pub capabilities: Vec<CapabilityPattern>,
     pub risk_max: RiskLevel,
+    /// What it is wherever it belongs to the tenant (12.1).
+    pub roles: Vec<String>,
+    pub groups: Vec<String>,
+    /// External systems whose approvals it brings.
+    pub external_systems: Vec<String>,
 }
 
 pub(crate) struct ApiKey {
@@ -187,12 +196,28 @@ impl Directory {
         self.tenants.get(tenant).is_some_and(|tenant| tenant.accounts.contains(account))
     }
 
+    /// Whether a principal of the tenant meets the tenant's own approval policy of this name (12.1).
+    pub fn meets_tenant_policy(&self, party: &Party, tenant: &str, policy_id: &str) -> bool {
+        let approvers = self.tenants.get(tenant).and_then(|tenant| tenant.approvers.get(policy_id));
+        approvers.is_some_and(|approvers| {
+            approvers.principals.contains(&party.principal.id)
+                || approvers.roles.iter().any(|role| party.roles.contains(role))
+                || approvers.groups.iter().any(|group| party.groups.contains(group))
+        })
+    }
+
+    /// The approval policies that a tenant has.
+    pub fn tenant_policies(&self, tenant: &str) -> impl Iterator<Item = &str> {
+        self.tenants.get(tenant).into_iter().flat_map(|tenant| tenant.approvers.keys().map(String::as_str))
+    }
+
+    /// The tenant's escalation ladder, in the order of time.
+    pub fn escalations(&self, tenant: &str) -> &[EscalationConfig] {
+        self.tenants.get(tenant).map(|tenant| tenant.escalations.as_slice()).unwrap_or_default()
+    }
+
     /// Grants to this delegate that are in force; expired ones do not exist (8.4).
-    pub(crate) fn grants_to<'d>(
-        &'d self,
-        delegate: &PrincipalId,
-        now_ms: u64,
-    ) -> impl Iterator<Item = &'d Grant> {
+    pub fn grants_to<'d>(&'d self, delegate: &PrincipalId, now_ms: u64) -> impl Iterator<Item = &'d Grant> {
         self.grants.iter().filter(move |grant| grant.delegate == *delegate && now_ms < grant.expires_at_ms)
     }
 }

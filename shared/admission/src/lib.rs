@@ -14,8 +14,10 @@
 //! action are handed out as data, for the ledger to judge; the wall clock is always an argument.
 
 mod again;
+pub mod approval;
 mod authentic;
 mod caller;
+pub mod constraint;
 pub mod context;
 pub mod contract;
 pub mod directory;

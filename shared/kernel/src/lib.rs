@@ -15,6 +15,7 @@ mod key;
 mod machine;
 mod memory;
 mod record;
+pub mod stamp;
 
 pub use apply::{Applying, EffectId, EffectMode, IndexKey, LogPlace, Output};
 pub use facts::{Facts, Millis, ReplicaId, WriterId};

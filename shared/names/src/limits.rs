@@ -480,6 +480,33 @@ pub const FOLLOW_CHUNK_FAILURES_MAX: u32 = 3;
 /// Event ids that a follower remembers, so that none is told twice.
 pub const FOLLOW_SEEN_MAX: usize = 10_000;
 
+// === approvals ===
+
+/// How deep an approval rule is nested, a leaf alone being one.
+pub const APPROVAL_RULE_DEPTH_MAX: usize = 5;
+/// Rules beside each other in a composed one.
+pub const APPROVAL_RULE_WIDTH_MAX: usize = 16;
+/// Leaves of an approval rule. With [`APPROVAL_DECISIONS_MAX`] it bounds what judging a rule costs.
+pub const APPROVAL_RULE_LEAVES_MAX: usize = 16;
+/// Principals that may have approved one request beside each other; each is a bit of 16.
+pub const APPROVAL_DECISIONS_MAX: usize = 16;
+/// Constraints of one decision, and of all decisions of an approval together.
+pub const APPROVAL_CONSTRAINTS_MAX: usize = 32;
+/// Artifacts of evidence beside one decision.
+pub const APPROVAL_EVIDENCE_MAX: usize = 16;
+/// A name in a rule, a field of a constraint, a reason, an artifact's id, kind or address.
+pub const APPROVAL_TEXT_BYTES_MAX: usize = 1_024;
+/// The redacted input that approvers are shown, as JSON; a larger one is shown by its hash alone.
+pub const APPROVAL_SHOWN_INPUT_BYTES_MAX: usize = 8_192;
+/// Steps of an escalation ladder.
+pub const APPROVAL_STEPS_MAX: usize = 8;
+/// How often one action may be sent back for another approval because what was approved has changed.
+pub const APPROVAL_ROUNDS_MAX: u32 = 8;
+/// Records of one approval: the request, decisions, steps, notices and what the gateway made of each.
+pub const APPROVAL_RECORDS_MAX: usize = 256;
+/// How long an effect of an approval rests before it is tried again.
+pub const APPROVAL_AGAIN_MS: u64 = 2_000;
+
 // === sandbox ===
 
 /// Sections of one report, each of about a kilobyte: a whole report stays below [`WORKER_ANSWER_BYTES_MAX`].

@@ -85,6 +85,7 @@ codes! {
     LIMIT_SCHEMA_BYTES = "aip.limit.schema_bytes", Permanent, 400, once, Public, "a capability schema is too large";
     LIMIT_SCHEMA_DEPTH = "aip.limit.schema_depth", Permanent, 400, once, Public, "a capability schema is nested too deeply";
     LIMIT_SCHEMA_NODES = "aip.limit.schema_nodes", Permanent, 400, once, Public, "a capability schema has too many values, written out or after following its references";
+    LIMIT_APPROVAL_DECISIONS = "aip.limit.approval_decisions", Permanent, 409, once, Internal, "an approval has as many decisions as it may";
     LIMIT_REGISTRATIONS = "aip.limit.registrations", Permanent, 400, once, Internal, "a worker has too many registrations beside each other";
 
     ENVELOPE_VERSION = "aip.envelope.version_unsupported", Permanent, 400, once, Public, "the envelope declares a protocol version other than 1.0";
@@ -111,6 +112,33 @@ codes! {
     POLICY_SCOPE = "aip.policy.scope_missing", Policy, 403, once, Internal, "the sender lacks a scope that this needs";
     TENANT_MISMATCH = "aip.policy.tenant_mismatch", Policy, 403, once, Internal, "the tenant named is not the sender's";
     TENANT_REQUIRED = "aip.policy.tenant_required", Policy, 403, once, Internal, "the sender belongs to several tenants and has to name one";
+
+    POLICY_APPROVAL_DENIED = "aip.policy.approval_denied", Policy, 403, once, Internal, "an approver denied the action";
+    POLICY_APPROVAL_EXPIRED = "aip.policy.approval_expired", Policy, 403, once, Internal, "nobody approved the action in time";
+    POLICY_APPROVAL_REVOKED = "aip.policy.approval_revoked", Policy, 403, once, Internal, "the approval was revoked before the action was dispatched";
+    POLICY_APPROVAL_CONSTRAINT = "aip.policy.approval_constraint", Policy, 403, once, Internal, "the action was approved under a constraint that its input does not fulfil";
+    POLICY_APPROVAL_MISMATCH = "aip.policy.approval_mismatch", Policy, 403, once, Internal, "the approval that the action brings is not the one that stands for it";
+
+    APPROVAL_NOT_FOUND = "aip.approval.not_found", Permanent, 404, once, Public, "no approval of this id is visible to the reader";
+    APPROVAL_NOT_APPROVER = "aip.approval.not_an_approver", Policy, 403, once, Internal, "the sender has no authority to decide this, by the directory of the moment";
+    APPROVAL_DUTIES = "aip.approval.separation_of_duties", Policy, 403, once, Internal, "who asked for the action, or performs it, may not decide about it";
+    APPROVAL_ENDED = "aip.approval.already_ended", Permanent, 409, once, Internal, "the approval has come to another end";
+    APPROVAL_EXPIRED = "aip.approval.expired", Permanent, 409, once, Internal, "the approval has expired; what needs it has to be asked for again";
+    APPROVAL_DECIDED = "aip.approval.already_decided", Permanent, 409, once, Internal, "the sender has decided this before, by another decision";
+    APPROVAL_DECISION_CONFLICT = "aip.approval.decision_conflict", Permanent, 409, once, Internal, "another decision has this id";
+    APPROVAL_HASH = "aip.approval.policy_hash_mismatch", Permanent, 409, once, Internal, "the decision is not for this policy and governed subject";
+    APPROVAL_EVIDENCE_MISSING = "aip.approval.evidence_missing", Permanent, 400, once, Internal, "the policy wants evidence that the decision does not bring";
+    APPROVAL_EVIDENCE_SECRET = "aip.approval.evidence_secret", Permanent, 400, once, Public, "evidence that holds a secret is not taken";
+    APPROVAL_CONSTRAINT = "aip.approval.constraint_unsupported", Permanent, 400, once, Public, "a constraint cannot be enforced";
+    APPROVAL_TARGET = "aip.approval.target_unknown", Permanent, 400, once, Internal, "the decision to be revoked is not one of this approval";
+    APPROVAL_KIND = "aip.approval.decision_not_taken", Permanent, 400, once, Public, "only time makes an approval expire; nobody decides it";
+    APPROVAL_REQUEST_CONFLICT = "aip.approval.request_conflict", Permanent, 409, once, Internal, "another request has this approval's id";
+    APPROVAL_POLICY = "aip.approval.policy_invalid", Permanent, 400, once, Public, "an approval policy cannot be met, or is larger than can be judged";
+    APPROVAL_CONTRACT_CHANGED = "aip.approval.contract_changed", Permanent, 409, once, Internal, "the capability's contract is not the one that was approved";
+    APPROVAL_POLICY_CHANGED = "aip.approval.policy_changed", Permanent, 409, once, Internal, "the approval policy is not the one that was approved under";
+    APPROVAL_INPUT_CHANGED = "aip.approval.input_changed", Permanent, 409, once, Internal, "the input is not the one that was approved";
+    APPROVAL_IDENTITY_CHANGED = "aip.approval.identity_changed", Permanent, 409, once, Internal, "who asked may not do this any more, or not on the same behalf";
+    APPROVAL_TENANT_CHANGED = "aip.approval.tenant_changed", Permanent, 409, once, Internal, "who asked does not belong to the tenant any more";
 
     CAPABILITY_UNKNOWN = "aip.capability.unknown", Permanent, 404, once, Public, "no capability of this id is visible to the sender";
     CAPABILITY_MODE = "aip.capability.mode_unsupported", Permanent, 400, once, Public, "the capability's contract does not offer this mode";

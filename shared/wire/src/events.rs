@@ -78,6 +78,18 @@ kinds! {
     ACTION_REFUSED = "aip.action.refused", Recorded, Confidential, "an authenticated action was refused before admission";
     ACTION_READ = "aip.action.read", Recorded, Internal, "somebody read an action's status or result";
 
+    ACTION_PENDING_APPROVAL = "aip.action.pending_approval", Replayed, Internal, "the action waits for an approval";
+    ACTION_APPROVED = "aip.action.approved", Replayed, Internal, "the action was approved and goes on";
+    ACTION_APPROVAL_STALE = "aip.action.approval_stale", Replayed, Internal, "what was approved is not what would be done now; another approval is asked for";
+    ACTION_LATE_REVOCATION = "aip.action.late_revocation", Recorded, Internal, "the approval was revoked after the action had been dispatched; nothing changed";
+
+    APPROVAL_WAITING = "aip.approval.waiting", Recorded, Internal, "an approval waits for a decision";
+    APPROVAL_REMINDED = "aip.approval.reminded", Recorded, Internal, "an approval still waits";
+    APPROVAL_REASSIGNED = "aip.approval.reassigned", Recorded, Internal, "an approval waits for somebody else now";
+    APPROVAL_ESCALATED = "aip.approval.escalated", Recorded, Internal, "an approval waits for somebody else as well now";
+    APPROVAL_OVERDUE = "aip.approval.overdue", Recorded, Internal, "an approval ran out of time";
+    APPROVAL_CHANGED = "aip.approval.changed", Recorded, Internal, "an approval was decided, or decided in part";
+
     STREAM_CHUNK = "aip.stream.chunk", Replayed, Public, "stands for the chunks of an action, which are no events: asked for as the only kind, they come alone";
 
     AUTH_REFUSED = "aip.auth.refused", Recorded, Confidential, "a request could not be authenticated";

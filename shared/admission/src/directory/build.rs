@@ -3,17 +3,21 @@
 
 mod checks;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
 use aip_names::limits::{
-    ACTION_ASYNC_TIMEOUT_MAX_MS, JWKS_REFRESH_MIN_MS, JWKS_STALE_MAX_MS, TOKEN_LEEWAY_MAX_MS,
+    ACTION_ASYNC_TIMEOUT_MAX_MS, APPROVAL_STEPS_MAX, JWKS_REFRESH_MIN_MS, JWKS_STALE_MAX_MS,
+    TOKEN_LEEWAY_MAX_MS,
 };
 use aip_names::{Service, TrustDomain, Version};
 use aip_wire::{Principal, PrincipalId, RiskLevel};
 
-use super::config::{Config, CredentialConfig, GrantConfig, IssuerConfig, PrincipalConfig, WorkerConfig};
+use super::config::{
+    ApproversConfig, Config, CredentialConfig, EscalationConfig, GrantConfig, IssuerConfig, PrincipalConfig,
+    TenantConfig, WorkerConfig,
+};
 use super::{
     ApiKey, Credential, Directory, DirectoryError, Grant, Issuer, KeySource, Party, Problem, Tenant, Worker,
 };
@@ -90,11 +94,35 @@ impl Builder {
             self.nonblank(&format!("{place}.id"), &tenant.id);
             let accounts = tenant.external_accounts.clone();
             self.accounts(&place, &accounts);
-            if tenants.insert(tenant.id.clone(), Tenant { accounts, ..Tenant::default() }).is_some() {
+            let (approvers, escalations) = self.approvals(&place, tenant);
+            let built = Tenant { accounts, approvers, escalations, ..Tenant::default() };
+            if tenants.insert(tenant.id.clone(), built).is_some() {
                 self.problem(place, format!("tenant {:?} is there twice", tenant.id));
             }
         }
         tenants
+    }
+
+    /// A tenant's named approvers, and its ladder in the order of time.
+    fn approvals(
+        &mut self,
+        place: &str,
+        tenant: &TenantConfig,
+    ) -> (HashMap<String, ApproversConfig>, Vec<EscalationConfig>) {
+        let mut approvers = HashMap::new();
+        for (index, named) in tenant.approval_policies.iter().enumerate() {
+            let place = format!("{place}.approval_policy[{index}]");
+            self.nonblank(&format!("{place}.id"), &named.id);
+            if approvers.insert(named.id.clone(), named.clone()).is_some() {
+                self.problem(place, format!("approval policy {:?} is there twice", named.id));
+            }
+        }
+        if tenant.escalations.len() > APPROVAL_STEPS_MAX {
+            self.problem(format!("{place}.escalation"), format!("has more than {APPROVAL_STEPS_MAX} steps"));
+        }
+        let mut escalations = tenant.escalations.clone();
+        escalations.sort_by_key(|step| step.after_ms);
+        (approvers, escalations)
     }
 
     fn parties(
@@ -148,6 +176,9 @@ impl Builder {
             scopes: self.scopes(&format!("{place}.scopes"), &config.scopes),
             capabilities: self.patterns(&format!("{place}.capabilities"), &config.capabilities),
             risk_max: config.risk_max.unwrap_or(RiskLevel::Critical),
+            roles: config.roles.clone(),
+            groups: config.groups.clone(),
+            external_systems: config.external_systems.clone(),
         }
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use toml::value::Datetime;
 
 use aip_names::limits::ACTION_ASYNC_TIMEOUT_DEFAULT_MS;
-use aip_wire::{ExternalAccountRef, PrincipalId, PrincipalKind, RiskLevel};
+use aip_wire::{ApproverSelector, ExternalAccountRef, PrincipalId, PrincipalKind, RiskLevel};
 
 /// The whole file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -51,6 +51,47 @@ pub struct TenantConfig {
     pub id: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub external_accounts: Vec<ExternalAccountRef>,
+    /// Who meets an approval rule that names one of the tenant's own policies (12.1).
+    #[serde(default, rename = "approval_policy", skip_serializing_if = "Vec::is_empty")]
+    pub approval_policies: Vec<ApproversConfig>,
+    /// What happens, step by step, while an approval waits (12.7).
+    #[serde(default, rename = "escalation", skip_serializing_if = "Vec::is_empty")]
+    pub escalations: Vec<EscalationConfig>,
+}
+
+/// A named set of approvers: whoever is in any of these lists. `default` is meant where a selector names none.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApproversConfig {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub principals: Vec<PrincipalId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+}
+
+/// One step of the ladder, so long after the approval was asked for. No step ever approves anything.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EscalationConfig {
+    pub after_ms: u64,
+    pub step: EscalationStep,
+}
+
+/// What a step of the ladder does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EscalationStep {
+    /// Tells the approvers again.
+    Remind,
+    /// Asks somebody else in place of those who were asked.
+    Reassign(ApproverSelector),
+    /// Asks somebody else as well.
+    Escalate(ApproverSelector),
+    /// Lets the approval expire.
+    Expire,
 }
 
 /// A principal, what proves it and what it may do.
@@ -69,6 +110,14 @@ pub struct PrincipalConfig {
     /// Which capabilities it may invoke: exact ids, or a prefix before a final `*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
+    /// What it is in its tenants, where an approval rule asks for a role (12.1).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// External systems whose approvals it brings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub external_systems: Vec<String>,
     /// The highest risk it may invoke; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_max: Option<RiskLevel>,

@@ -4,7 +4,7 @@
 //! the place within the record. Cleared of that byte it is the record's own stamp, under which the audit index holds
 //! the record: an id leads back to where it came from without a row of its own.
 
-use aip_kernel::{Hash, Millis};
+use crate::{Hash, Millis};
 
 /// Thirty-two lower-case hexadecimal digits.
 pub fn stamp(log_time: Millis, record_id: &str, place: u8) -> String {
