@@ -2,6 +2,7 @@
 //! it on one machine. Each subcommand is a file; nothing is decided here.
 
 mod action;
+mod approval;
 mod audit;
 mod dev;
 mod doctor;
@@ -47,6 +48,9 @@ enum Command {
     /// Call capabilities and ask about actions
     #[command(subcommand)]
     Action(action::Command),
+    /// See what waits for a decision, and decide it
+    #[command(subcommand)]
+    Approval(approval::Command),
     /// Show what happened, to all actions that you may see
     Events(events::Args),
     /// Show who did what
@@ -77,6 +81,8 @@ enum Command {
     NatsServer,
     /// Run a gateway
     Gateway(service::GatewayArgs),
+    /// Run the service of approvals
+    PolicyApproval(service::OwnArgs),
     /// Run the sandbox workers
     Sandbox(service::SandboxArgs),
 }
@@ -102,6 +108,7 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Dev(args) => dev::run(args).await,
         Command::Action(command) => action::run(command).await,
+        Command::Approval(command) => approval::run(command).await,
         Command::Events(args) => events::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Manifest(args) => manifest::run(args).await,
@@ -115,6 +122,7 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Health(args) => health::run(args).await,
         Command::NatsServer => setup::nats_server().await,
         Command::Gateway(args) => service::gateway(args).await,
+        Command::PolicyApproval(args) => service::policy_approval(args).await,
         Command::Sandbox(args) => service::sandbox(args).await,
     }
 }

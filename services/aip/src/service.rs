@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use aip_names::OwnService;
 use aip_telemetry::{Format, Metrics};
 use clap::Args;
 
@@ -35,6 +36,26 @@ pub async fn gateway(args: GatewayArgs) -> Result<ExitCode, Failure> {
     match ended {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(because("the gateway ended", &error).exit(error.exit_code())),
+    }
+}
+
+#[derive(Args, Debug)]
+pub struct OwnArgs {
+    /// The configuration file
+    #[arg(long)]
+    config: PathBuf,
+}
+
+pub async fn policy_approval(args: OwnArgs) -> Result<ExitCode, Failure> {
+    let own = OwnService::PolicyApproval;
+    let config = aip_policy_approval::run::Config::load(own, &args.config)
+        .map_err(|error| because("the service's configuration", &error))?;
+    let metrics = prepare(own.as_str())?;
+    let exposition: aip_service::Exposition = Arc::new(move || metrics.render());
+    let ended = aip_policy_approval::run::run(config, exposition, aip_sdk::terminated()).await;
+    match ended {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(because("the service ended", &error).exit(error.exit_code())),
     }
 }
 

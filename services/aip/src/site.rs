@@ -17,14 +17,43 @@ use crate::profile::{Http, Nats, Profile};
 /// The tenant of the sample data.
 const TENANT: &str = "tenant:demo";
 const CLIENT: &str = "service:dev-client";
+/// Agrees to what the developer asks for: nobody approves their own.
+const APPROVER: &str = "human:dev-approver";
 const SANDBOX: &str = "service:sandbox";
 const PYTHON: &str = "agent:python";
 
 /// The services besides the gateway that an installation runs.
-pub const SERVICES: &[OwnService] = &[];
+pub const SERVICES: &[OwnService] = &[OwnService::PolicyApproval];
 
 /// Where the API key stands, below the installation's folder.
 pub const API_KEY: &str = "keys/api-key";
+/// Where the approver's stands, which the console takes.
+pub const APPROVER_KEY: &str = "keys/approver-api-key";
+
+/// Somebody who speaks by the command line.
+struct Person {
+    /// The profile.
+    file: &'static str,
+    id: &'static str,
+    kind: PrincipalKind,
+    key: &'static str,
+    api_key: &'static str,
+}
+
+const DEVELOPER: Person = Person {
+    file: "client.toml",
+    id: CLIENT,
+    kind: PrincipalKind::Service,
+    key: "keys/client.key",
+    api_key: API_KEY,
+};
+const PERSON: Person = Person {
+    file: "approver.toml",
+    id: APPROVER,
+    kind: PrincipalKind::Human,
+    key: "keys/approver.key",
+    api_key: APPROVER_KEY,
+};
 
 /// One folder of keys and files.
 pub struct Site {
@@ -109,7 +138,8 @@ impl Site {
     pub fn write(&self, plan: &Plan, seed: impl Fn(&Identity) -> PathBuf) -> Result<(), Failure> {
         let gateway = self.key("gateway")?;
         let (sandbox, python, client) = (self.key("sandbox")?, self.key("python")?, self.key("client")?);
-        let digest = self.api_key()?;
+        let approver = self.key("approver")?;
+        let digest = self.api_key(API_KEY)?;
         let dids = [sandbox.did(), python.did(), client.did()].map(ToString::to_string);
         // relative to the files: the folder may be mounted elsewhere
         let seed = |identity: &Identity| {
@@ -122,16 +152,22 @@ impl Site {
             let text = self.service(plan, *service, &seed(&Identity::Own(*service)));
             self.save(&format!("{service}.toml"), &text)?;
         }
-        self.save("directory.toml", &(directory(&self.trust_domain, &dids, &digest) + &own))?;
+        let approves = approver_of(&approver.did().to_string(), &self.api_key(APPROVER_KEY)?);
+        let text = directory(&self.trust_domain, &dids, &digest) + &approves + &own;
+        self.save("directory.toml", &text)?;
         for one in &plan.gateways {
             self.save(&format!("{}.toml", one.name), &self.gateway(plan, one, &seed(&Identity::Gateway)))?;
         }
         let worker = Identity::Worker(service("sandbox")?);
         self.save("sandbox.toml", &self.sandbox(plan, &worker, &seed(&worker)))?;
         let client = Identity::Client(service("dev")?);
-        let profile = self.profile(plan, gateway.did().to_string(), &client, seed(&client))?;
-        let text = toml::to_string(&profile).map_err(|error| because("can't write the profile", &error))?;
-        self.save("client.toml", &text)
+        for person in [&DEVELOPER, &PERSON] {
+            let profile = self.profile(plan, person, gateway.did().to_string(), &client, seed(&client))?;
+            let text =
+                toml::to_string(&profile).map_err(|error| because("can't write the profile", &error))?;
+            self.save(person.file, &text)?;
+        }
+        Ok(())
     }
 
     /// Replaces a file in one step: a service that starts meanwhile reads the old text or the new one.
@@ -211,18 +247,20 @@ seed = {seed:?}
     fn profile(
         &self,
         plan: &Plan,
+        person: &Person,
         gateway_did: String,
         identity: &Identity,
         seed: PathBuf,
     ) -> Result<Profile, Failure> {
         let mut profile = Profile::new(
             &self.trust_domain,
-            PrincipalId::parse(CLIENT).map_err(|error| because("the client's id", &error))?,
-            PrincipalKind::Service,
-            PathBuf::from("keys/client.key"),
+            PrincipalId::parse(person.id).map_err(|error| because("the client's id", &error))?,
+            person.kind,
+            PathBuf::from(person.key),
         );
         profile.gateway_did = Some(gateway_did);
-        profile.http = Some(Http { url: plan.http_url.clone(), api_key: Some(PathBuf::from(API_KEY)) });
+        profile.http =
+            Some(Http { url: plan.http_url.clone(), api_key: Some(PathBuf::from(person.api_key)) });
         profile.nats = Some(Nats { url: plan.nats_url.clone(), identity: identity.to_string(), seed });
         Ok(profile)
     }
@@ -238,8 +276,8 @@ seed = {seed:?}
         Ok(key)
     }
 
-    fn api_key(&self) -> Result<String, Failure> {
-        let path = self.file(API_KEY);
+    fn api_key(&self, name: &str) -> Result<String, Failure> {
+        let path = self.file(name);
         match std::fs::read_to_string(&path) {
             // one that a crash left empty must not become a key: making it anew then fails and names the file
             Ok(key) if !key.trim().is_empty() => Ok(keys::digest(key.trim())),
@@ -277,6 +315,23 @@ capabilities = [\"{verbs}*\"]
     )
 }
 
+/// Somebody who may approve, and nothing else.
+fn approver_of(did: &str, api_key_digest: &str) -> String {
+    format!(
+        "
+[[principal]]
+id = \"{APPROVER}\"
+kind = \"human\"
+display_name = \"Approves what the developer asks for\"
+tenants = [\"{TENANT}\"]
+roles = [\"approver\"]
+scopes = [\"approval:read\", \"approval:decide\", \"action:read\", \"receipt:read\"]
+dids = [\"{did}\"]
+api_keys = [{{ id = \"approver\", sha256 = \"{api_key_digest}\" }}]
+"
+    )
+}
+
 /// Who is known: the developer, who is the operator as well, the sandbox and a worker in Python.
 fn directory(trust_domain: &TrustDomain, dids: &[String; 3], api_key_digest: &str) -> String {
     let [sandbox, python, client] = dids;
@@ -300,6 +355,7 @@ display_name = \"The developer at this machine\"
 tenants = [\"{TENANT}\"]
 scopes = [
     \"action:write\", \"action:read\", \"receipt:read\", \"events:read\", \"audit:read\", \"audit:export\",
+    \"approval:read\",
 ]
 capabilities = [\"cap:*\", \"cap:aip:*\"]
 dids = [\"{client}\"]

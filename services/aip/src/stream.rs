@@ -47,6 +47,11 @@ pub fn show_result(result: &ActionResult, json: bool) -> Result<(), Failure> {
         return output::print_json(result);
     }
     say!("{} {}", word(&result.status), result.action_id);
+    for part in &result.message {
+        if let MessagePart::Text { text, .. } = part {
+            say!("{}", printable(text));
+        }
+    }
     if let Some(output) = &result.output {
         say!("{}", pretty(output));
     }

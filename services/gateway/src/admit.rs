@@ -13,8 +13,12 @@ use aip_names::limits::{
 use aip_names::metrics as names;
 use aip_service::fault;
 use aip_wire::trusted::PrincipalRef;
-use aip_wire::{Ack, AckStatus, Action, ActionId, ActionMode, ActionResult, Refusal, codes};
+use aip_wire::{
+    Ack, AckStatus, Action, ActionId, ActionMode, ActionResult, ActionResultStatus, ApprovalId, MessageBody,
+    MessagePart, Refusal, codes,
+};
 
+use crate::approve;
 use crate::catalog::{Offer, Place};
 use crate::errors;
 use crate::gateway::Gateway;
@@ -36,6 +40,17 @@ pub enum Told {
     },
     /// The action is durable; its end is asked for by the id in the acknowledgement.
     Acknowledged(Ack),
+    /// The action is durable and waits for this approval.
+    Pending { body: MessageBody, approval: ApprovalId },
+}
+
+/// What the ledger made of an action.
+struct Reserved {
+    admitted: Admitted,
+    answer: Answer,
+    waiter: Waiter,
+    /// What it waits for, if it was admitted.
+    approval: Option<ApprovalId>,
 }
 
 /// How much of the log a look at the catalogue rests on.
@@ -53,7 +68,7 @@ impl Gateway {
     /// Admits an action and waits for its end, if it is not an asynchronous one.
     pub(crate) async fn act(&self, authentic: Authentic, now: Millis) -> Result<Told, Stop> {
         let sender = authentic.caller().clone();
-        let (admitted, answer, waiter) = self.reserve(authentic, now).await?;
+        let Reserved { admitted, answer, waiter, approval } = self.reserve(authentic, now).await?;
         let until = admitted.context().deadline_ms.saturating_add(RESULT_GRACE_MS);
         let mode = admitted.action().mode;
         let waits = !is_queued(mode);
@@ -62,6 +77,9 @@ impl Gateway {
         match answer {
             Answer::Admitted => {
                 count("admitted");
+                if let Some(approval) = approval {
+                    return Ok(pending(admitted.action().id.clone(), approval, waits));
+                }
                 if !waits {
                     let id = admitted.action().id.clone();
                     return Ok(Told::Acknowledged(acknowledged(id, queued)));
@@ -83,6 +101,10 @@ impl Gateway {
                     || may_read(&sender, &before.requester.id, before.tenant.as_deref(), family))
                 {
                     return Err(Stop::noted(Refusal::of(codes::IDEMPOTENCY_CONFLICT)));
+                }
+                let open = before.approval.as_ref().filter(|_| before.is_pending());
+                if let Some(approving) = open {
+                    return Ok(pending(first, approving.request.id.clone(), waits));
                 }
                 if !waits {
                     let status = if before.is_terminal() { AckStatus::Cached } else { queued };
@@ -106,11 +128,7 @@ impl Gateway {
 
     /// Takes the action through admission and into the ledger. The registration that was looked at may be gone when
     /// the log judges; then it is looked up again.
-    async fn reserve(
-        &self,
-        mut authentic: Authentic,
-        now: Millis,
-    ) -> Result<(Admitted, Answer, Waiter), Stop> {
+    async fn reserve(&self, mut authentic: Authentic, now: Millis) -> Result<Reserved, Stop> {
         let directory = self.authenticator().directory();
         for _ in 0..ADMIT_TRIES_MAX {
             let action = action_of(&authentic)?;
@@ -122,6 +140,10 @@ impl Gateway {
                     Ok(judged) => judged,
                 };
             let command = command(&admitted, &offer, row, self.me(), now)?;
+            let approval = command.approval.as_ref().map(|request| request.id.clone());
+            if let Some(approval) = &approval {
+                self.approvals_are_there(approval).await?;
+            }
             let answer = self.decide(Command::Admit(Box::new(command))).await.map_err(Stop::noted)?;
             match answer {
                 Answer::Refused(crate::machine::Refusal::CapabilityChanged) => {
@@ -132,7 +154,7 @@ impl Gateway {
                     count(code.name);
                     return Err(Stop::noted(Refusal::of(code)));
                 }
-                answer => return Ok((admitted, answer, waiter)),
+                answer => return Ok(Reserved { admitted, answer, waiter, approval }),
             }
         }
         Err(Stop::noted(Refusal::of(codes::SERVICE_OVERLOADED)))
@@ -203,6 +225,22 @@ fn acknowledged(action_id: ActionId, status: AckStatus) -> Ack {
     Ack { action_id, status, reason: None, retry_after_ms: None, queue: None }
 }
 
+/// Nobody holds a request open while people decide: whoever sent the action is told at once, and by which name to ask.
+fn pending(action_id: ActionId, approval: ApprovalId, waits: bool) -> Told {
+    let text = format!("waits for approval {approval}");
+    let body = match waits {
+        false => {
+            let ack = acknowledged(action_id, AckStatus::Accepted);
+            Ack { reason: Some(text), ..ack }.into()
+        }
+        true => {
+            let result = ActionResult::bare(action_id, ActionResultStatus::PendingApproval);
+            ActionResult { message: vec![MessagePart::Text { text, format: None }], ..result }.into()
+        }
+    };
+    Told::Pending { body, approval }
+}
+
 /// The result of an action that has ended, with the receipt it ended with.
 pub(crate) fn result_of(state: &ActionState) -> Option<ActionResult> {
     let mut result = state.result.as_deref()?.clone();
@@ -239,7 +277,6 @@ pub(crate) fn command(
     now: Millis,
 ) -> Result<Admit, Refusal> {
     let (action, envelope) = (admitted.action(), admitted.authentic().envelope());
-    let repeatable = offer.contract.may_run_again(action.idempotency_key.is_some());
     let mut reservations = Vec::new();
     if let Some(reserved) = admitted.reservation() {
         reservations.push(Reservation {
@@ -251,6 +288,7 @@ pub(crate) fn command(
     if let Some(key) = &envelope.idempotency_key {
         reservations.push(delivery(admitted, key, now)?);
     }
+    let approval = approve::request(admitted, offer, &row.provider, now)?;
     Ok(Admit {
         action: action.clone(),
         context: admitted.context().clone(),
@@ -258,23 +296,30 @@ pub(crate) fn command(
         message_id: envelope.message_id.clone(),
         correlation_id: envelope.correlation_id.clone(),
         input_hash: idempotency::input_hash(action),
-        pinned: Pinned {
-            provider: row.provider,
-            registration_n: row.n,
-            contract_hash: row.key.contract_hash,
-            service: row.key.service,
-            version: row.key.version,
-            mutation: offer.contract.mutates(),
-            dispatch: if repeatable { EffectMode::Repeatable } else { EffectMode::Once },
-            cancel: offer.contract.execution.supports_cancel,
-            streams: offer.contract.execution.supports_streaming && is_queued(action.mode),
-        },
+        pinned: pinned(action, offer, row),
         reservations,
+        approval,
         replay: admitted
             .replay()
             .map(|replay| ReplayClaim { name: replay.name.clone(), until: replay.expires_at_ms }),
         received_at: now,
     })
+}
+
+/// The contract that an action is bound to, and who performs it.
+pub(crate) fn pinned(action: &Action, offer: &Offer, row: Row) -> Pinned {
+    let repeatable = offer.contract.may_run_again(action.idempotency_key.is_some());
+    Pinned {
+        provider: row.provider,
+        registration_n: row.n,
+        contract_hash: row.key.contract_hash,
+        service: row.key.service,
+        version: row.key.version,
+        mutation: offer.contract.mutates(),
+        dispatch: if repeatable { EffectMode::Repeatable } else { EffectMode::Once },
+        cancel: offer.contract.execution.supports_cancel,
+        streams: offer.contract.execution.supports_streaming && is_queued(action.mode),
+    }
 }
 
 /// The envelope's key: one delivery of its sender, whatever action it carries.

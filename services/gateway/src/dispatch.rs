@@ -13,7 +13,8 @@ use aip_bus::{Bus, Parcel, RequestError};
 use aip_kernel::{EffectId, EffectMode, Hash, Millis};
 use aip_ledger::{Ledger, Performer};
 use aip_names::limits::{
-    DISPATCH_ATTEMPTS_MAX, DISPATCH_PATIENCE_LAST_MS, DISPATCH_PATIENCE_MS, DISPATCH_RUNNING_MAX,
+    ACTION_TIMEOUT_MAX_MS, DISPATCH_ATTEMPTS_MAX, DISPATCH_PATIENCE_LAST_MS, DISPATCH_PATIENCE_MS,
+    DISPATCH_RUNNING_MAX,
 };
 use aip_names::{NameError, Service, Subject, TrustDomain, Version, metrics as names};
 use aip_wire::trusted::METADATA_KEY;
@@ -31,6 +32,7 @@ use crate::operator::{Operator, Order};
 use crate::queues::{Queues, Worker};
 use aip_service::clock;
 
+mod approval;
 mod close;
 
 /// Sends actions to workers.
@@ -95,6 +97,8 @@ impl Performer<GatewayMachine> for Dispatcher {
                     return None;
                 }
                 Effect::CloseStream => return inner.close_stream(&id).await,
+                Effect::AskApproval => return inner.ask_approval(&id).await,
+                Effect::WithdrawApproval => return inner.withdraw_approval(&id).await,
                 Effect::TellCancel => {
                     inner.tell_cancel(&id).await;
                     return None;
@@ -103,9 +107,10 @@ impl Performer<GatewayMachine> for Dispatcher {
             let _permit = inner.room.acquire().await.ok()?;
             let prepared = inner.prepare(&id, attempt).await?;
             let begun = Instant::now();
-            let outcome = match inner.operator.find(&prepared.state.capability_id) {
-                Some(_) => inner.order(prepared).await?,
-                None => heard(inner.send(&prepared).await, again),
+            let outcome = match (inner.operator.find(&prepared.state.capability_id), prepared.forbidden()) {
+                (_, Some(error)) => Outcome::Rejected(Box::new(error)),
+                (Some(_), None) => inner.order(prepared).await?,
+                (None, None) => heard(inner.send(&prepared).await, again),
             };
             metrics::counter!(names::GATEWAY_DISPATCHES, "outcome" => name(&outcome)).increment(1);
             metrics::histogram!(names::GATEWAY_DISPATCH_SECONDS).record(begun.elapsed().as_secs_f64());
@@ -167,7 +172,7 @@ impl Inner {
         let (Some(ledger), Some(attempt)) = (self.ledger.get(), self.prepare(id, number).await) else {
             return;
         };
-        if !attempt.state.enqueued || attempt.state.lease.is_some() {
+        if !attempt.state.enqueued || attempt.state.lease.is_some() || attempt.forbidden().is_some() {
             return;
         }
         let request = self.request(&attempt);
@@ -272,7 +277,8 @@ impl Attempt {
     /// How long to wait for the answer: what may be repeated is given up early while other attempts are left, for
     /// another worker may answer; anything else until the deadline.
     fn timeout_ms(&self, now: Millis) -> u64 {
-        let left = self.state.deadline.saturating_sub(now);
+        // an action that was approved may have more time left than any request is held open for
+        let left = self.state.deadline.saturating_sub(now).min(ACTION_TIMEOUT_MAX_MS);
         let repeatable = self.state.pinned.dispatch == EffectMode::Repeatable;
         if repeatable && self.number < DISPATCH_ATTEMPTS_MAX { patience(left, self.number) } else { left }
     }
@@ -289,7 +295,9 @@ fn patience(left: u64, number: u32) -> u64 {
 }
 
 fn parcel(request: &Envelope, attempt: &Attempt) -> Result<Parcel, String> {
-    let context = attempt.accepted.context.for_attempt(attempt.number);
+    let mut context = attempt.accepted.context.for_attempt(attempt.number);
+    // an action that was approved anew may be pinned to a later contract than it was admitted under
+    context.contract_hash.clone_from(&attempt.state.pinned.contract_hash);
     let context = serde_json::to_value(context).map_err(|error| error.to_string())?;
     let envelope = serde_json::to_value(request).map_err(|error| error.to_string())?;
     let metadata: Map<String, Value> = Map::from_iter([(METADATA_KEY.to_owned(), context)]);

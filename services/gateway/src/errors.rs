@@ -21,6 +21,7 @@ pub fn of_refusal(refusal: machine::Refusal) -> &'static Code {
         machine::Refusal::Superseded => codes::ACTION_SUPERSEDED,
         machine::Refusal::CorrelationInUse => codes::STREAM_CORRELATION,
         machine::Refusal::TooManyRegistrations => codes::LIMIT_REGISTRATIONS,
+        machine::Refusal::ApprovalMismatch => codes::POLICY_APPROVAL_MISMATCH,
     }
 }
 

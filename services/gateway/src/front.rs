@@ -6,6 +6,9 @@ use secrecy::SecretString;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+/// The approver of a decision that a door made of a request without an envelope: whoever its token is of.
+pub const OF_TOKEN: &str = "of-token";
+
 /// The door a message came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {

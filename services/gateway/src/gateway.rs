@@ -15,6 +15,7 @@ use aip_wire::trusted::PrincipalRef;
 use aip_wire::validate::{self, Checked};
 use aip_wire::{AIP_VERSION, ActionId, MessageBody, MessageId, MessageType, Refusal, Timestamp, codes, read};
 
+use crate::approve;
 use crate::catalog::Catalog;
 use crate::chunks::Chunks;
 use crate::cursor::Cursors;
@@ -37,6 +38,7 @@ pub struct Gateway {
 struct Inner {
     ledger: Ledger<GatewayMachine>,
     bus: Bus,
+    trust_domain: TrustDomain,
     authenticator: Arc<Authenticator>,
     catalog: Arc<Catalog>,
     operator: Arc<Operator>,
@@ -109,6 +111,7 @@ impl Gateway {
         let inner = Inner {
             ledger,
             bus,
+            trust_domain: trust_domain.clone(),
             authenticator,
             catalog,
             operator,
@@ -150,6 +153,7 @@ impl Gateway {
         let now = clock::now_ms();
         let answered = async {
             let caller = self.authenticator().caller(bearer.as_ref(), now).await?;
+            let body = approve::of_token(body, &caller);
             self.read(&caller, &body, now).await
         };
         answered.await.map_err(|refusal| self.voice().refuse_stranger(b"", refusal))
@@ -182,6 +186,14 @@ impl Gateway {
 
     pub(crate) fn ledger(&self) -> &Ledger<GatewayMachine> {
         &self.inner.ledger
+    }
+
+    pub(crate) fn bus(&self) -> &Bus {
+        &self.inner.bus
+    }
+
+    pub(crate) fn trust_domain(&self) -> &TrustDomain {
+        &self.inner.trust_domain
     }
 
     pub(crate) fn authenticator(&self) -> &Authenticator {

@@ -7,6 +7,7 @@
 
 mod admit;
 mod answer;
+mod approve;
 mod attempt;
 mod cancel;
 mod catalog;
@@ -23,6 +24,7 @@ mod live;
 pub mod machine;
 mod native;
 mod operator;
+mod peer;
 mod query;
 mod queues;
 mod redact;

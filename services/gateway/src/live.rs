@@ -27,6 +27,7 @@ use crate::query::events;
 use wait::Wake;
 
 mod action;
+mod approvals;
 mod authority;
 mod chunks;
 mod feed;
@@ -97,7 +98,12 @@ impl Gateway {
         body: MessageBody,
         last: Option<String>,
     ) -> Result<Option<Live>, Outbound> {
-        let begun = self.begin(bearer, body, last).await;
+        let begun = match body {
+            MessageBody::ApprovalListRequest(request) => {
+                self.follow_approvals(bearer, *request).await.map(Some)
+            }
+            body => self.begin(bearer, body, last).await,
+        };
         begun.map_err(|refusal| self.voice().refuse_stranger(b"", refusal))
     }
 

@@ -6,6 +6,7 @@
 
 pub mod action;
 pub mod admit;
+pub mod approval;
 pub mod audit;
 pub mod cancel;
 mod expire;
@@ -30,10 +31,11 @@ use serde::{Deserialize, Serialize};
 
 use aip_kernel::{Applying, Bug, Decision, EffectId, EntityKey, Facts, Fault, Machine, Millis, View};
 use aip_names::limits;
-use aip_wire::ActionId;
+use aip_wire::{ActionId, ApprovalId, ProtocolError};
 
 pub use action::{ActionEvent, ActionState};
 pub use admit::Admit;
+pub use approval::{Check, Pending, Resolve};
 pub use cancel::Cancel;
 pub use idempotency::{Collision, Reservation};
 pub use manifest::{ManifestEvent, ManifestState};
@@ -75,6 +77,14 @@ pub enum Command {
     Redrive(Box<Redrive>),
     /// Take the wish to cancel an action.
     Cancel(Box<Cancel>),
+    /// Take what became of the approval that an action waits for.
+    Resolve(Box<Resolve>),
+    /// The approval is asked for.
+    ApprovalAsked { action: String, approval: ApprovalId },
+    /// The approval can't be asked for.
+    ApprovalRefused { action: String, approval: ApprovalId, error: Box<ProtocolError> },
+    /// It is known that the action needs its approval no more.
+    ApprovalWithdrawn { effect: EffectId },
     /// Take a worker's manifest.
     RegisterManifest(Box<RegisterManifest>),
     /// Note a message that leads to no other record.
@@ -126,6 +136,8 @@ pub enum Refusal {
     CorrelationInUse,
     /// The worker has too many registrations beside each other.
     TooManyRegistrations,
+    /// The approval that came with the action is not the one that stands for it.
+    ApprovalMismatch,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -154,6 +166,10 @@ pub enum Effect {
     Enqueue { attempt: u32 },
     /// Tell all replicas of the worker that the action is to be cancelled. It is done when the action has ended.
     TellCancel,
+    /// Ask for the approval that the action waits for.
+    AskApproval,
+    /// Say that the action, which has ended, needs its approval no more.
+    WithdrawApproval,
     /// End the stream of an action that has ended, and tell its native readers the result. It is done when it is recorded
     /// how far the stream reaches.
     CloseStream,
@@ -188,6 +204,12 @@ impl Machine for GatewayMachine {
             Command::GiveUp { action, attempt } => give_up::decide(view, action, *attempt),
             Command::Redrive(redrive) => redrive::decide(view, redrive, facts),
             Command::Cancel(cancel) => cancel::decide(view, cancel, facts),
+            Command::Resolve(resolve) => approval::resolve(view, resolve, facts),
+            Command::ApprovalAsked { action, approval } => approval::asked(view, action, approval),
+            Command::ApprovalRefused { action, approval, error } => {
+                approval::refused(view, action, approval, error)
+            }
+            Command::ApprovalWithdrawn { effect } => approval::withdrawn(view, effect),
             Command::RegisterManifest(register) => register::decide(view, register, facts),
             Command::Note(note) => note::decide(view, note, facts),
         }
@@ -231,6 +253,7 @@ impl Machine for GatewayMachine {
     fn rest_ms(&self, effect: &Effect) -> Option<Millis> {
         match effect {
             Effect::Dispatch { .. } | Effect::CloseStream => None,
+            Effect::AskApproval | Effect::WithdrawApproval => Some(limits::APPROVAL_AGAIN_MS),
             Effect::Enqueue { .. } => Some(limits::ENQUEUE_AGAIN_MS),
             Effect::TellCancel => Some(limits::CANCEL_AGAIN_MS),
         }
@@ -241,7 +264,11 @@ impl Machine for GatewayMachine {
         let attempt = match *effect {
             Effect::Dispatch { attempt } => attempt,
             // repeatable: nobody owns them
-            Effect::Enqueue { .. } | Effect::TellCancel | Effect::CloseStream => {
+            Effect::Enqueue { .. }
+            | Effect::TellCancel
+            | Effect::CloseStream
+            | Effect::AskApproval
+            | Effect::WithdrawApproval => {
                 return Command::Expire { action: id.entity.id.clone() };
             }
         };

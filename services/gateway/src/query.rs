@@ -8,14 +8,16 @@ use serde_json::json;
 
 use aip_admission::{Caller, Family, Reader, Thing};
 use aip_kernel::{EntityKey, Fault, Millis, View};
+use aip_names::OwnService;
 use aip_names::limits::{ACTION_RECORDS_MAX, DISPATCH_ATTEMPTS_MAX};
 use aip_service::fault;
 use aip_wire::{
-    ActionId, ActionResult, ActionResultRequest, ActionStatus, ActionStatusRequest, MessageBody,
-    ReceiptChain, ReceiptId, ReceiptQueryRequest, Refusal, Timestamp, codes,
+    ActionId, ActionResult, ActionResultRequest, ActionResultStatus, ActionStatus, ActionStatusRequest,
+    MessageBody, ReceiptChain, ReceiptId, ReceiptQueryRequest, Refusal, Timestamp, codes,
 };
 
 use crate::admit::result_of;
+use crate::approve;
 use crate::gateway::Gateway;
 use crate::machine::{ActionState, GatewayMachine, State, keys, receipts, redrive, stamp};
 use crate::wait::Waiter;
@@ -62,6 +64,17 @@ impl Gateway {
             }
             MessageBody::ManifestRequest(request) => {
                 self.manifest(caller, request, now).await.map(Into::into)
+            }
+            MessageBody::ReceiptQueryRequest(request)
+                if request.chain_id.as_deref().is_some_and(approve::owns_chain) =>
+            {
+                self.ask(OwnService::PolicyApproval, caller, body.clone()).await
+            }
+            MessageBody::ApprovalDecision(_) | MessageBody::ApprovalListRequest(_) => {
+                self.ask(OwnService::PolicyApproval, caller, body.clone()).await
+            }
+            MessageBody::ApprovalQueryRequest(request) => {
+                self.approval(reader, request).await.map(Into::into)
             }
             MessageBody::ReceiptQueryRequest(request) => {
                 self.receipt_chain(reader, request).await.map(Into::into)
@@ -228,7 +241,7 @@ pub(crate) fn readable(reader: &Reader, state: &ActionState, tenant: Option<&str
 }
 
 /// `behind` is the action that has taken up a dead letter.
-fn status(
+pub(crate) fn status(
     state: &ActionState,
     with_result: bool,
     receipt_chain: Option<ReceiptChain>,
@@ -245,6 +258,9 @@ fn status(
     ]);
     links.extend(state.redrives.as_ref().map(|redrives| ("redrive_of".to_owned(), path(&redrives.of))));
     links.extend(behind.map(|behind| ("redriven_as".to_owned(), path(behind))));
+    if let Some(approving) = &state.approval {
+        links.insert("approval".to_owned(), format!("/aip/v1/approvals/{}", approving.request.id));
+    }
     if state.pinned.streams {
         links.insert("chunks".to_owned(), format!("{own}/chunks"));
     }
@@ -255,8 +271,11 @@ fn status(
         correlation_id: state.correlation_id.clone(),
         state: state.lifecycle,
         queued_state: None,
-        result_status: result.as_ref().map(|result| result.status),
-        approval_id: None,
+        result_status: match state.is_pending() {
+            true => Some(ActionResultStatus::PendingApproval),
+            false => result.as_ref().map(|result| result.status),
+        },
+        approval_id: state.approval.as_ref().map(|approving| approving.request.id.clone()),
         transaction_id: None,
         delegation_id: None,
         started_at: state.started_at.map(at),

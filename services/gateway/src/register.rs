@@ -68,6 +68,10 @@ impl Gateway {
         let mut contracts = Vec::new();
         for (index, capability) in manifest.capabilities.iter().enumerate() {
             handled(index, capability, &worker.handlers)?;
+            aip_admission::approval::check_policy(capability).map_err(|refusal| {
+                let path = format!("{MANIFEST}/capabilities/{index}{}", refusal.path);
+                Refusal { path, ..refusal }
+            })?;
             let hash = contract_hash(capability).ok_or_else(|| Refusal::of(codes::SERVICE_INTERNAL))?;
             self.catalog().compile(capability.clone(), hash.clone()).await.map_err(|refusal| {
                 let path = format!("{MANIFEST}/capabilities/{index}{}", refusal.path);

@@ -15,9 +15,11 @@ use aip_wire::{
 use crate::front::Outbound;
 
 /// The principal that a gateway speaks as. Replicas are one principal.
-pub const PRINCIPAL: &str = "service:gateway";
+pub const PRINCIPAL: &str = aip_names::GATEWAY_PRINCIPAL;
 /// The envelope extension that says how an action was acknowledged when its result is the reply (11.4).
 pub const ACK_EXTENSION: &str = "aip.ack";
+/// The envelope extension that names the approval which an action waits for.
+pub const APPROVAL_EXTENSION: &str = "aip.approval";
 
 /// Who speaks and with which key.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use crate::front::Outbound;
 use crate::gateway::Gateway;
 use crate::machine::{Answer, Command, Note, Refused, ReplayClaim};
 use crate::register::Registration;
-use crate::reply::Asked;
+use crate::reply::{APPROVAL_EXTENSION, Asked};
 use crate::served;
 use aip_service::clock;
 
@@ -105,6 +105,10 @@ impl Gateway {
                 }
                 Told::Ended { result, cached: false } => self.voice().answer(asked, (*result).into()),
                 Told::Acknowledged(ack) => self.voice().answer(asked, ack.into()),
+                Told::Pending { body, approval } => {
+                    let extensions = json!({APPROVAL_EXTENSION: {"approval_id": approval}});
+                    self.voice().answer_with(asked, body, Some(extensions))
+                }
             });
         }
         if let MessageBody::Manifest(manifest) = &envelope.body {
@@ -115,8 +119,12 @@ impl Gateway {
             let ack = self.cancel(&authentic, wish).await?;
             return Ok(self.voice().answer(asked, ack.into()));
         }
-        // a read leaves no record of its own
+        // a read leaves no record of its own, and what another service owns is recorded there
         self.note(asked, None).await.map_err(Stop::noted)?;
+        if let MessageBody::ApprovalRecordView(told) = &envelope.body {
+            let ack = self.resume(&authentic, told).await.map_err(Stop::noted)?;
+            return Ok(self.voice().answer(asked, ack.into()));
+        }
         let body = self.read(authentic.caller(), &envelope.body, now).await.map_err(Stop::noted)?;
         Ok(self.voice().answer(asked, body))
     }

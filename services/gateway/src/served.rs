@@ -9,15 +9,15 @@ pub fn refused_with(message_type: MessageType) -> Option<&'static Code> {
     match message_type {
         Action | ActionStatusRequest | ActionResultRequest | ManifestRequest | Manifest
         | ReceiptQueryRequest | ActionListRequest | ActionEventsRequest | EventStreamRequest
-        | AuditQueryRequest | Cancel => None,
+        | AuditQueryRequest | Cancel | ApprovalDecision | ApprovalQueryRequest | ApprovalListRequest
+        | ApprovalRecordView => None,
         Handshake => Some(codes::UNSUPPORTED_HANDSHAKE),
         Heartbeat | SessionRequest | SessionListRequest | SessionCloseRequest | SessionResumeRequest => {
             Some(codes::UNSUPPORTED_SESSION)
         }
         Escalation | EscalationResolution => Some(codes::UNSUPPORTED_ESCALATION),
-        ApprovalRequest | ApprovalDecision | ApprovalQueryRequest | ApprovalListRequest => {
-            Some(codes::UNSUPPORTED_APPROVAL)
-        }
+        // derived from the admitted action, never taken from anybody (12.2)
+        ApprovalRequest => Some(codes::ENVELOPE_NOT_SERVED),
         TransactionRequest | TransactionQueryRequest => Some(codes::UNSUPPORTED_TRANSACTION),
         DelegationRequest => Some(codes::UNSUPPORTED_DELEGATION),
         CallbackDeliveryQueryRequest | CallbackDeliveryListRequest => Some(codes::UNSUPPORTED_CALLBACK),
@@ -33,7 +33,6 @@ pub fn refused_with(message_type: MessageType) -> Option<&'static Code> {
         | ActionStatus
         | ActionList
         | ActionEvents
-        | ApprovalRecordView
         | ApprovalList
         | CallbackDeliveryRecord
         | CallbackDeliveryList

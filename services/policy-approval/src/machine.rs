@@ -42,8 +42,8 @@ pub enum Command {
     Request(Box<Request>),
     /// Take an approver's decision.
     Decide(Box<Decide>),
-    /// The time for a decision is over.
-    Expire { approval: ApprovalId },
+    /// The time for a decision is over; by an operator's word before its time.
+    Expire { approval: ApprovalId, now: bool },
     /// The next step of the ladder is due.
     Step { approval: ApprovalId },
     /// The action that needs it has ended.
@@ -108,7 +108,7 @@ impl Machine for PolicyMachine {
             Command::Keep(keep) => evidence::decide(view, keep),
             Command::Request(request) => request::decide(view, request, facts),
             Command::Decide(decide) => decide::decide(view, decide, facts),
-            Command::Expire { approval } => expire::decide(view, approval, facts),
+            Command::Expire { approval, now } => expire::decide(view, approval, *now, facts),
             Command::Step { approval } => step::decide(view, approval, facts),
             Command::Withdraw { approval, why } => withdraw::decide(view, approval, why),
             Command::Told(told) => told::decide(view, told),
@@ -136,7 +136,7 @@ impl Machine for PolicyMachine {
         let approval = ApprovalId::opaque(entity.id.clone());
         match name {
             keys::TIMER_STEP => Command::Step { approval },
-            _ => Command::Expire { approval },
+            _ => Command::Expire { approval, now: false },
         }
     }
 

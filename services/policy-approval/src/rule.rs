@@ -7,7 +7,7 @@
 //! `allow_decision_reuse` and `quorum` without `distinct_principals` let one principal count for several of their
 //! rules. Beyond that, as many principals as the policy wants have to have authority in the rule at all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aip_names::limits::APPROVAL_DECISIONS_MAX;
 use aip_wire::{ApprovalPolicy, ApprovalRule, ApproverSelector, PrincipalId};
@@ -102,36 +102,44 @@ fn supports(rule: &ApprovalRule, leaves: &mut dyn Iterator<Item = BTreeSet<Voter
 /// The smallest sets that meet `wanted` of the rules; with `reuse` one principal may count for several.
 fn chosen(rules: &[BTreeSet<Voters>], wanted: usize, reuse: bool) -> BTreeSet<Voters> {
     // by how many rules are met so far
-    let mut met: Vec<BTreeSet<Voters>> = vec![BTreeSet::from([0])];
-    for rule in rules {
-        for count in (0..met.len()).rev() {
-            let Some(before) = met.get(count) else { continue };
+    let mut met: BTreeMap<usize, BTreeSet<Voters>> = BTreeMap::from([(0, BTreeSet::from([0]))]);
+    for (place, rule) in rules.iter().enumerate() {
+        let left = rules.len() - place - 1;
+        for count in (0..wanted.min(place + 1)).rev() {
+            // with so few, those that are left would not be enough
+            if count + 1 + left < wanted {
+                break;
+            }
+            let Some(before) = met.get(&count) else { continue };
             let both = before.iter().flat_map(|one| rule.iter().map(move |other| (*one, *other)));
             let both = both.filter(|(one, other)| reuse || one & other == 0);
-            let more: BTreeSet<Voters> = both.map(|(one, other)| one | other).collect();
-            if met.len() == count + 1 {
-                met.push(BTreeSet::new());
-            }
-            if let Some(next) = met.get_mut(count + 1) {
-                next.extend(more);
-                *next = smallest(std::mem::take(next));
-            }
+            let mut more: BTreeSet<Voters> = both.map(|(one, other)| one | other).collect();
+            more.extend(met.remove(&(count + 1)).unwrap_or_default());
+            met.insert(count + 1, smallest(more));
         }
     }
-    met.into_iter().nth(wanted).unwrap_or_default()
+    met.remove(&wanted).unwrap_or_default()
 }
 
 /// Without the sets that hold another one: who meets a rule with fewer meets it with more.
 fn smallest(sets: BTreeSet<Voters>) -> BTreeSet<Voters> {
-    let mut by_size: Vec<Voters> = sets.into_iter().collect();
-    by_size.sort_by_key(|set| set.count_ones());
-    let mut kept: Vec<Voters> = Vec::new();
-    for set in by_size {
-        if !kept.iter().any(|small| small & set == *small) {
-            kept.push(set);
+    let mut sizes = sets.iter().map(|set| set.count_ones());
+    let first = sizes.next();
+    if sizes.all(|size| Some(size) == first) {
+        return sets;
+    }
+    // whether a set holds a smaller one of them, from the smallest sets on
+    let mut holds = vec![false; usize::from(Voters::MAX) + 1];
+    for set in 1..=Voters::MAX {
+        let smaller = (0..Voters::BITS).map(|bit| 1 << bit).filter(|bit| set & bit != 0).map(|bit| set ^ bit);
+        let mut known = smaller
+            .map(|less| sets.contains(&less) || holds.get(usize::from(less)).is_some_and(|held| *held));
+        let held = known.any(|known| known);
+        if let Some(place) = holds.get_mut(usize::from(set)) {
+            *place = held;
         }
     }
-    kept.into_iter().collect()
+    sets.into_iter().filter(|set| !holds.get(usize::from(*set)).is_some_and(|held| *held)).collect()
 }
 
 #[cfg(test)]

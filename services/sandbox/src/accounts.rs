@@ -2,13 +2,17 @@
 
 use aip_names::limits::SANDBOX_AMOUNT_MINOR_MAX;
 use aip_sdk::{ActionError, CapabilitySpec, Context, WorkerBuilder};
-use aip_wire::{DataSensitivity, RetrySafety, RiskLevel, SideEffect};
+use aip_wire::{
+    ApprovalPolicy, ApproverSelector, DataSensitivity, EvidenceRequirement, RetrySafety, RiskLevel,
+    SeparationOfDuties, SideEffect,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::book::{Book, Draft};
 
 const TRANSFER_CREATE: &str = "cap:accounts:transfer:create";
+const PAYOUT_CREATE: &str = "cap:accounts:payout:create";
 const REFUND_CREATE: &str = "cap:accounts:refund:create";
 
 const ACCOUNT: &str = "account";
@@ -38,7 +42,10 @@ pub struct Transfer {
     from: String,
     #[schemars(length(max = 200))]
     to: String,
-    #[schemars(range(min = 1, max = SANDBOX_AMOUNT_MINOR_MAX))]
+    #[schemars(
+        range(min = 1, max = SANDBOX_AMOUNT_MINOR_MAX),
+        extend("x-aip-governed-value" = serde_json::json!({"unit": "EUR-cent"}))
+    )]
     amount_minor: u64,
     #[schemars(length(max = 200), extend("x-aip-redact" = true))]
     memo: Option<String>,
@@ -90,6 +97,16 @@ pub fn offer(worker: WorkerBuilder, book: &Book) -> WorkerBuilder {
     )
     .risk(RiskLevel::High)
     .data(DataSensitivity::Confidential, true);
+    let payout = CapabilitySpec::write(
+        PAYOUT_CREATE,
+        "Pay money out",
+        "Moves an amount from one account to another, once an approver has agreed.",
+        SideEffect::Financial,
+        RetrySafety::Unsafe,
+    )
+    .risk(RiskLevel::High)
+    .data(DataSensitivity::Confidential, true)
+    .approval(approved());
     let refund = CapabilitySpec::write(
         REFUND_CREATE,
         "Refund a transfer",
@@ -98,11 +115,31 @@ pub fn offer(worker: WorkerBuilder, book: &Book) -> WorkerBuilder {
         RetrySafety::SafeWithIdempotencyKey,
     )
     .risk(RiskLevel::High);
-    let (reading, moving, refunding) = (book.clone(), book.clone(), book.clone());
+    let (reading, moving, paying, refunding) = (book.clone(), book.clone(), book.clone(), book.clone());
     worker
         .capability(balance, move |context, input| read(reading.clone(), context, input))
         .capability(transfer, move |context, input| transfer_once(moving.clone(), context, input))
+        .capability(payout, move |context, input| transfer_once(paying.clone(), context, input))
         .capability(refund, move |context, input| refund_once(refunding.clone(), context, input))
+}
+
+/// Somebody with the role `approver`, who is not the one that asks.
+fn approved() -> ApprovalPolicy {
+    ApprovalPolicy {
+        required: true,
+        reason: Some("Money leaves the house".to_owned()),
+        approver_selector: ApproverSelector::Role { name: "approver".to_owned() },
+        ttl_ms: None,
+        evidence_requirements: vec![EvidenceRequirement::InputSnapshot],
+        delegated_authority: None,
+        rule: None,
+        minimum_distinct_principals: 1,
+        separation_of_duties: SeparationOfDuties {
+            requester_must_differ: true,
+            ..SeparationOfDuties::default()
+        },
+        policy_version: Some("1".to_owned()),
+    }
 }
 
 pub fn seed(draft: &mut Draft<'_>) -> Result<(), ActionError> {

@@ -11,14 +11,20 @@ use aip_names::limits::{
     APPROVAL_TEXT_BYTES_MAX, SCHEMA_DEPTH_MAX,
 };
 use aip_wire::{
-    ApprovalPolicy, ApprovalRule, ApproverSelector, Capability, CapabilityId, ExternalAccountRef, Refusal,
-    RiskLevel, codes,
+    ApprovalPolicy, ApprovalRequest, ApprovalRule, ApproverSelector, Capability, CapabilityId,
+    EvidenceArtifact, EvidenceRequirement, ExternalAccountRef, Refusal, RiskLevel, codes,
 };
 
 /// The policy of a tenant that is meant where a selector names none.
 pub const TENANT_POLICY_DEFAULT: &str = "default";
 /// The annotation in an input schema that marks the governed value, with its unit: `{"unit": "EUR-cent"}`.
 pub const GOVERNED_VALUE: &str = "x-aip-governed-value";
+/// The kind of the artifact that holds the contract's hash.
+const CONTRACT_KIND: &str = "contract";
+/// The kind of the artifact whose id is the unit of the governed value.
+const GOVERNED_VALUE_KIND: &str = "governed_value";
+/// The kind of the artifact that shows the input as far as it may be shown.
+pub const SHOWN_INPUT_KIND: &str = "redacted_input";
 
 /// What an approval is for, without who asks and under which id: two of one kind have one hash.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +51,50 @@ pub struct GovernedValue {
 // === impl Governed ===
 
 impl Governed {
+    /// What a request is for, from the request itself: whoever has it can compute its policy hash.
+    pub fn of_request(request: &ApprovalRequest) -> Option<Governed> {
+        let artifact = |kind: &str| request.evidence.iter().find(|artifact| artifact.kind == kind);
+        let identity = request.identity.as_ref();
+        let amount = request.governed_value;
+        let value = match (amount, artifact(GOVERNED_VALUE_KIND)) {
+            (Some(amount), Some(unit)) => Some(GovernedValue { amount, unit: unit.id.clone() }),
+            (None, None) => None,
+            _ => return None,
+        };
+        Some(Governed {
+            capability_id: request.capability_id.clone(),
+            contract_hash: artifact(CONTRACT_KIND)?.hash.clone()?,
+            input_hash: artifact(EvidenceRequirement::InputSnapshot.as_str())?.hash.clone()?,
+            tenant: identity.and_then(|identity| identity.tenant.as_ref()).map(|tenant| tenant.id.clone()),
+            external_account: identity.and_then(|identity| identity.external_account.clone()),
+            risk: request.risk?,
+            value,
+        })
+    }
+
+    /// The artifacts by which a request says what it is for (12.3).
+    pub fn artifacts(&self) -> Vec<EvidenceArtifact> {
+        let hashed = |kind: &str, hash: &str, redacted| EvidenceArtifact {
+            id: kind.to_owned(),
+            kind: kind.to_owned(),
+            uri: None,
+            hash: Some(hash.to_owned()),
+            redacted,
+        };
+        let mut artifacts = vec![
+            hashed(EvidenceRequirement::InputSnapshot.as_str(), &self.input_hash, true),
+            hashed(CONTRACT_KIND, &self.contract_hash, false),
+        ];
+        artifacts.extend(self.value.as_ref().map(|value| EvidenceArtifact {
+            id: value.unit.clone(),
+            kind: GOVERNED_VALUE_KIND.to_owned(),
+            uri: None,
+            hash: None,
+            redacted: false,
+        }));
+        artifacts
+    }
+
     /// The digest of policy and governed subject together (12.3).
     pub fn policy_hash(&self, policy: &ApprovalPolicy) -> String {
         // what is of our making can be written as JSON
@@ -168,8 +218,9 @@ pub fn governed_value(capability: &Capability, input: &Value) -> Result<Option<G
 fn annotated(schema: &Value) -> Vec<(String, String)> {
     fn look(schema: &Value, pointer: &str, depth: usize, found: &mut Vec<(String, String)>) {
         if let Some(mark) = schema.get(GOVERNED_VALUE) {
-            let unit = mark.get("unit").and_then(Value::as_str).unwrap_or_default();
-            found.push((pointer.to_owned(), unit.to_owned()));
+            // an artifact's id is not blank
+            let unit = mark.get("unit").and_then(Value::as_str).filter(|unit| !unit.trim().is_empty());
+            found.push((pointer.to_owned(), unit.unwrap_or("unit").to_owned()));
         }
         let properties = schema.get("properties").and_then(Value::as_object);
         if depth == SCHEMA_DEPTH_MAX {

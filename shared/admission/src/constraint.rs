@@ -137,7 +137,11 @@ mod tests {
         ] {
             let constraint = constraint(field, operator, value);
             check(std::slice::from_ref(&constraint)).unwrap();
-            assert_eq!(violated(&[constraint.clone()], &input).is_none(), holds, "{constraint:?}");
+            assert_eq!(
+                violated(std::slice::from_ref(&constraint), &input).is_none(),
+                holds,
+                "{constraint:?}"
+            );
         }
     }
 

@@ -105,14 +105,18 @@ fn deadline_ms(
 ) -> Result<u64, Refusal> {
     let (usual_ms, most_ms) = match action.mode {
         Some(ActionMode::Async | ActionMode::Streaming) => (async_usual_ms, ACTION_ASYNC_TIMEOUT_MAX_MS),
+        // nobody holds a request open while people decide
+        _ if contract.approval_required => (async_usual_ms, ACTION_ASYNC_TIMEOUT_MAX_MS),
         _ => (ACTION_TIMEOUT_DEFAULT_MS, ACTION_TIMEOUT_MAX_MS),
     };
-    let asked = action.timeout_ms.unwrap_or_else(|| contract.timeout_ms.unwrap_or(usual_ms));
+    // what the provider says is how long it takes, not how long people do
+    let contract_ms = contract.timeout_ms.filter(|_| !contract.approval_required);
+    let asked = action.timeout_ms.unwrap_or_else(|| contract_ms.unwrap_or(usual_ms));
     if action.timeout_ms.is_some() && asked > most_ms {
         let message = format!("an action of this mode may take {most_ms} ms at most");
         return Err(Refusal::new(codes::LIMIT_TIMEOUT, "/body/action/timeout_ms", message));
     }
-    let granted = asked.min(contract.timeout_ms.unwrap_or(u64::MAX)).min(most_ms);
+    let granted = asked.min(contract_ms.unwrap_or(u64::MAX)).min(most_ms);
     Ok(now_ms.saturating_add(granted))
 }
 

@@ -12,6 +12,8 @@ use crate::policy;
 pub enum Family {
     Action,
     Receipt,
+    /// Approvals, also to those who may decide them.
+    Approval,
     /// The feed of events.
     Event,
     /// Audit events, to look at.
@@ -27,6 +29,7 @@ impl Family {
         match self {
             Family::Action => "action:read",
             Family::Receipt => "receipt:read",
+            Family::Approval => "approval:read",
             Family::Event => "events:read",
             Family::Audit => "audit:read",
             Family::AuditExport => "audit:export",
@@ -37,6 +40,7 @@ impl Family {
         match self {
             Family::Action => "action:read:any",
             Family::Receipt => "receipt:read:any",
+            Family::Approval => "approval:read:any",
             Family::Event => "events:read:any",
             Family::Audit => "audit:read:any",
             Family::AuditExport => "audit:export:any",

@@ -36,6 +36,8 @@ pub use token::{Atom, EventKind, MessageType, NameError, Service, TrustDomain, V
 
 /// The service that owns the edges, admission and the action's life.
 pub const GATEWAY: &str = "gateway";
+/// The principal that all gateways of a trust domain speak as.
+pub const GATEWAY_PRINCIPAL: &str = "service:gateway";
 
 /// How many ledger shards a service has. More shards are more streams, stores and store threads.
 pub const LEDGER_SHARDS: u16 = 1;

@@ -504,6 +504,14 @@ pub const APPROVAL_STEPS_MAX: usize = 8;
 pub const APPROVAL_ROUNDS_MAX: u32 = 8;
 /// Records of one approval: the request, decisions, steps, notices and what the gateway made of each.
 pub const APPROVAL_RECORDS_MAX: usize = 256;
+/// How long one service waits for the answer of another; whoever asked it waits longer.
+pub const SERVICE_ASK_TIMEOUT_MS: u64 = 5_000;
+/// Approvals that one live stream looks after; of more it tells the newest.
+pub const APPROVALS_FOLLOWED_MAX: usize = 500;
+/// How long a live stream of approvals waits before it looks again, if it hears of nothing.
+pub const APPROVALS_FOLLOW_MS: u64 = 2_000;
+/// The input of an action that has to be approved, as JSON: it travels beside the request.
+pub const APPROVAL_INPUT_BYTES_MAX: usize = 262_144;
 /// How long an effect of an approval rests before it is tried again.
 pub const APPROVAL_AGAIN_MS: u64 = 2_000;
 

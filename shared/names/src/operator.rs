@@ -7,6 +7,8 @@ pub const VERBS: &str = "cap:aip:";
 pub const GATEWAY_VERBS: &str = "cap:aip:gateway:";
 /// Takes up a dead letter as a new action.
 pub const GATEWAY_REDRIVE: &str = "cap:aip:gateway:redrive";
+/// Lets an approval expire now.
+pub const POLICY_APPROVAL_EXPIRE: &str = "cap:aip:policy-approval:expire";
 
 /// True for the id of an operator verb, whether or not there is such a verb.
 pub fn is_verb(capability_id: &str) -> bool {

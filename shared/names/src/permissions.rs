@@ -76,6 +76,8 @@ fn gateway(td: &TrustDomain, everyone: &[User]) -> Result<Permissions, NameError
     for user in everyone {
         if let Identity::Own(other) = user.identity {
             publish_allow.push(Subject::all_messages(td, &other.service(), Version::V1));
+            // every replica hears what happened there
+            subscribe_allow.push(Subject::all_events(td, &other.service()));
         }
     }
     let mut workers: Vec<&Service> = everyone.iter().flat_map(|user| &user.serves).collect();
@@ -98,6 +100,7 @@ fn own_service(td: &TrustDomain, own: OwnService) -> Result<Permissions, NameErr
     granted.publish_allow.retain(|subject| !subject.starts_with(&door));
     granted.publish_allow.push(Subject::all_messages(td, &Service::gateway(), Version::V1));
     granted.publish_allow.extend(ledger(td, &service));
+    granted.publish_allow.push(Subject::all_events(td, &service));
     Ok(granted)
 }
 

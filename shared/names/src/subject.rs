@@ -68,6 +68,16 @@ impl Subject {
         Self::Chunks { trust_domain: td.clone(), service: service.clone(), action_id }
     }
 
+    /// Where `service` says that something of this kind happened.
+    pub fn events(td: &TrustDomain, service: &Service, kind: EventKind) -> Self {
+        Self::Events { trust_domain: td.clone(), service: service.clone(), kind }
+    }
+
+    /// Pattern of everything that `service` says happened.
+    pub fn all_events(td: &TrustDomain, service: &Service) -> String {
+        format!("aip.v1.{}.{service}-events.v1.*", td.token())
+    }
+
     /// Pattern of the chunks of all actions of `service`.
     pub fn all_chunks(td: &TrustDomain, service: &Service) -> String {
         format!("aip.v1.{}.{service}-chunks.v1.*", td.token())

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use aip_names::{Identity, TrustDomain, User};
+use aip_names::{Identity, OwnService, TrustDomain, User};
 
 use crate::config::{Config, Listen, UserKey};
 use crate::error::NatsdError;
@@ -19,6 +19,7 @@ pub fn single() -> Result<String, NatsdError> {
     let users = [
         User::gateway(),
         User::admin(),
+        User::own(OwnService::PolicyApproval),
         User::worker("sandbox", &["sandbox-restaurant"])?,
         User::client("app")?.hearing_streams(),
     ];

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use aip_wire::{
-    ActionMode, Capability, CapabilityContract, CapabilityId, CapabilityKind, DataContract, DataSensitivity,
-    ExecutionContract, ExpectedCompletionMode, IdempotencyCollisionBehavior, IdempotencyContract,
-    IdempotencyKeyScope, IdempotencyRequirement, RetrySafety, RiskLevel, ServiceLevelContract, SideEffect,
-    Stability, codes,
+    ActionMode, ApprovalPolicy, Capability, CapabilityContract, CapabilityId, CapabilityKind, DataContract,
+    DataSensitivity, ExecutionContract, ExpectedCompletionMode, IdempotencyCollisionBehavior,
+    IdempotencyContract, IdempotencyKeyScope, IdempotencyRequirement, RetrySafety, RiskLevel,
+    ServiceLevelContract, SideEffect, Stability, codes,
 };
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -118,6 +118,13 @@ impl CapabilitySpec {
     #[must_use]
     pub fn cancellable(mut self) -> CapabilitySpec {
         self.contract.execution.supports_cancel = true;
+        self
+    }
+
+    /// Runs only once whoever this policy names has approved it (12.1).
+    #[must_use]
+    pub fn approval(mut self, policy: ApprovalPolicy) -> CapabilitySpec {
+        self.contract.approval = Some(policy);
         self
     }
 

@@ -54,6 +54,7 @@ catalogue! {
     Claim "L-6.claim" "a claim is held by at most one entity at any position",
     Durable "D-1.durable" "a store comes back from a crash between its last hard commit and the end of its process",
     Recovered "R-1.recovered" "recovery brings back all that a store or the log knows, or tells of it",
+    Sound "M-1.sound" "every state that the machine leaves is one that it may leave",
     Answered "E-1.answered" "every command that reached a living replica was answered",
     Settled "E-2.settled" "every pending effect and due timer came to an end",
     Agree "E-3.agree" "all replicas are ready and hold the same, to the byte",

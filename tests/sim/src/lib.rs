@@ -19,6 +19,7 @@
 
 #![allow(clippy::indexing_slicing, reason = "a test harness may fail loudly")]
 
+pub mod approvals;
 mod bench;
 mod disk;
 mod invariants;

@@ -24,6 +24,14 @@ pub trait Subject {
     /// The entity has come to its end; none of its effects need be performed.
     fn ended(&self, state: &StateOf<Self>) -> bool;
 
+    /// What must hold of every state that the machine ever leaves.
+    ///
+    /// # Errors
+    /// What does not hold.
+    fn sound(&self, _state: &StateOf<Self>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// The names of all indexes that the machine writes.
     fn indexes(&self) -> &'static [&'static str];
 }

@@ -4,9 +4,10 @@
 use std::path::Path;
 
 /// Every scenario of the table, in its order.
-const SCENARIOS: [&str; 33] = [
+const SCENARIOS: [&str; 42] = [
     "N1", "N3", "N4", "N5", "N6", "N7", "N9", "N10", "N11", "N13", "N14", "N15", "N16", "N18", "N19", "N22",
     "N23", "N24", "R1", "R3", "R4", "R7", "R8", "R9", "R10", "D1", "D2", "D4", "D6", "D7", "D8", "D9", "D11",
+    "P2", "P3", "P4", "P5", "P6", "P7", "P9", "P11", "P12",
 ];
 
 /// The tests that a row names, each with its file; and whatever is wrong with one of them.

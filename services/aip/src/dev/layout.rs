@@ -11,7 +11,7 @@ use aip_natsd::Server;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::output::{Failure, because, say};
-use crate::site::{API_KEY, Gateway, Plaintext, Plan, SERVICES, Site};
+use crate::site::{API_KEY, APPROVER_KEY, Gateway, Plaintext, Plan, SERVICES, Site};
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -101,6 +101,8 @@ impl Layout {
     pub fn say(&self, server: &Server) {
         let http = self.http;
         let key = display(&self.site.file(API_KEY));
+        let (profile, approver) =
+            (display(&self.site.file("approver.toml")), display(&self.site.file(APPROVER_KEY)));
         let logs = display(&self.folder().join("*.log"));
         say!(
             "AIP is running on this machine.
@@ -116,6 +118,12 @@ Try, in another terminal in this folder:
   aip action call cap:restaurant:table:search '{{\"date\": \"2027-03-14\", \"time\": \"19:00\", \"party\": 2}}'
   curl -s http://{http}/aip/v1/actions -H \"Authorization: Bearer $(cat {key})\" -H 'Content-Type: application/json' \\
     -d '{{\"capability_id\": \"cap:restaurant:table:search\", \"input\": {{\"date\": \"2027-03-14\", \"time\": \"19:00\", \"party\": 2}}}}'
+
+What has to be approved waits for another person, who is made as well:
+
+  aip action call cap:accounts:payout:create '{{\"from\": \"checking\", \"to\": \"savings\", \"amount_minor\": 700}}' --key rent
+  aip approval list --profile {profile}
+  http://{http}/console/approvals        (the token is in {approver})
 
 Ctrl-C stops it; the next start finds everything again.",
             server.url(),

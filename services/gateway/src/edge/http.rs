@@ -31,6 +31,8 @@ use super::{Edge, Front, meter};
 mod answer;
 mod body;
 mod cancel;
+mod console;
+mod decide;
 mod head;
 #[cfg(test)]
 mod openapi;

@@ -29,8 +29,15 @@ pub fn apply(
     if matches!(event, ActionEvent::Accepted(_)) {
         shelf::list(applying, owner, tenant);
     }
-    // nothing is told of a lease, or of where a stream ends
-    if !matches!(event, ActionEvent::Leased { .. } | ActionEvent::StreamClosed { .. }) {
+    // nothing is told of a lease, of where a stream ends, or of what one service says to another
+    let silent = matches!(
+        event,
+        ActionEvent::Leased { .. }
+            | ActionEvent::StreamClosed { .. }
+            | ActionEvent::ApprovalAsked { .. }
+            | ActionEvent::ApprovalWithdrawn { .. }
+    );
+    if !silent {
         shelf::tell(applying, owner, tenant);
     }
     match event {
@@ -59,6 +66,19 @@ pub fn apply(
                 applying.release(keys::stream(correlation));
             }
         }
+        ActionEvent::PendingApproval(_) => {
+            applying.effects_end();
+            applying.effect(Effect::AskApproval, EffectMode::Repeatable);
+        }
+        ActionEvent::ApprovalAsked { .. } => applying.effects_end(),
+        ActionEvent::ApprovalWithdrawn { effect } => applying.effect_done(effect.clone()),
+        ActionEvent::ApprovalResolved(_) => {
+            applying.effects_end();
+            applying.index(keys::INDEX_AUDIT, stamp::stamp(log_time, &applying.header.id, 0));
+        }
+        ActionEvent::RevokedLate { .. } => {
+            applying.index(keys::INDEX_AUDIT, stamp::stamp(log_time, &applying.header.id, 0));
+        }
         ActionEvent::CancelRequested { tell, .. } => {
             if *tell {
                 applying.effect(Effect::TellCancel, EffectMode::Repeatable);
@@ -85,6 +105,9 @@ pub fn apply(
             applying.timer_done(keys::TIMER_DEADLINE);
             if state.pinned.streams {
                 applying.effect(Effect::CloseStream, EffectMode::Repeatable);
+            }
+            if state.approval.as_ref().is_some_and(|approving| approving.is_open()) {
+                applying.effect(Effect::WithdrawApproval, EffectMode::Repeatable);
             }
             applying.index(keys::INDEX_AUDIT, stamp::stamp(log_time, &applying.header.id, 0));
         }

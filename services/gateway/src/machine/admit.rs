@@ -4,9 +4,10 @@
 use aip_kernel::{Decision, Draft, EntityKey, Facts, Fault, Millis, View};
 use aip_names::operator;
 use aip_wire::trusted::{PrincipalRef, TrustedContext};
-use aip_wire::{Action, ActionId, CorrelationId, MessageId};
+use aip_wire::{Action, ActionId, ApprovalRequest, CapabilityId, CorrelationId, MessageId};
 
 use super::action::{self, Accepted, ActionEvent, Pinned};
+use super::approval::Pending;
 use super::idempotency::{self, Held, Reservation};
 use super::note::{self, Note, Refused, ReplayClaim};
 use super::redrive::Redrives;
@@ -25,6 +26,8 @@ pub struct Admit {
     pub(crate) input_hash: String,
     pub(crate) pinned: Pinned,
     pub(crate) reservations: Vec<Reservation>,
+    /// What has to be approved before the action is dispatched.
+    pub(crate) approval: Option<Box<ApprovalRequest>>,
     pub(crate) replay: Option<ReplayClaim>,
     pub(crate) received_at: Millis,
 }
@@ -42,11 +45,19 @@ pub(super) fn decide(
             && before.state.tenant == admit.context.tenant
             && before.state.capability_id == admit.action.capability_id
             && before.state.input_hash == admit.input_hash;
+        let brought = admit.action.approval.as_ref();
+        if same && !brought.is_none_or(|brought| before.state.is_approved_by(brought)) {
+            return Ok(admit.refused(Refusal::ApprovalMismatch, facts));
+        }
         return Ok(if same {
             admit.duplicate(before.state.id.clone(), facts)
         } else {
             admit.refused(Refusal::ActionIdConflict, facts)
         });
+    }
+    // an approval is for an action that is there
+    if admit.action.approval.is_some() {
+        return Ok(admit.refused(Refusal::ApprovalMismatch, facts));
     }
     for reservation in &admit.reservations {
         match idempotency::look(view, reservation, &admit.action.capability_id, &admit.input_hash)? {
@@ -80,6 +91,23 @@ pub(super) enum Standing {
     Own,
 }
 
+/// Whether a contract that an action is pinned to is offered; none if not.
+pub(super) fn standing(
+    view: &dyn View<GatewayMachine>,
+    capability_id: &CapabilityId,
+    pinned: &Pinned,
+) -> Result<Option<Standing>, Fault> {
+    if capability_id.as_str().starts_with(operator::GATEWAY_VERBS) {
+        return Ok(Some(Standing::Own));
+    }
+    let manifest = keys::manifest(&pinned.provider.id);
+    let registered = view.entity(&manifest)?.filter(|entity| match &entity.state {
+        State::Manifest(state) => state.stands(capability_id, pinned),
+        State::Action(_) | State::Message(_) => false,
+    });
+    Ok(registered.map(|entity| Standing::Registered(manifest, entity.n)))
+}
+
 // === impl Standing ===
 
 impl Standing {
@@ -100,15 +128,7 @@ impl Admit {
 
     /// Whether the contract that the action is pinned to is offered; none if not.
     pub(super) fn stands(&self, view: &dyn View<GatewayMachine>) -> Result<Option<Standing>, Fault> {
-        if self.action.capability_id.as_str().starts_with(operator::GATEWAY_VERBS) {
-            return Ok(Some(Standing::Own));
-        }
-        let manifest = keys::manifest(&self.pinned.provider.id);
-        let registered = view.entity(&manifest)?.filter(|entity| match &entity.state {
-            State::Manifest(state) => state.stands(&self.action.capability_id, &self.pinned),
-            State::Action(_) | State::Message(_) => false,
-        });
-        Ok(registered.map(|entity| Standing::Registered(manifest, entity.n)))
+        standing(view, &self.action.capability_id, &self.pinned)
     }
 
     /// The record of the admission, with all its claims.
@@ -125,9 +145,10 @@ impl Admit {
             received_at: self.received_at,
             redrives,
         };
-        let sent = match action::is_queued(self.action.mode) {
-            true => ActionEvent::Enqueued { attempt: 1 },
-            false => ActionEvent::Dispatched { attempt: 1, mode: self.pinned.dispatch },
+        let sent = match (&self.approval, action::is_queued(self.action.mode)) {
+            (Some(request), _) => ActionEvent::PendingApproval(Box::new(Pending::first(request.clone()))),
+            (None, true) => ActionEvent::Enqueued { attempt: 1 },
+            (None, false) => ActionEvent::Dispatched { attempt: 1, mode: self.pinned.dispatch },
         };
         let events = vec![Event::Action(ActionEvent::Accepted(Box::new(accepted))), Event::Action(sent)];
         let entity = keys::action(self.action.id.as_str());

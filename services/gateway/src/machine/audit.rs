@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use aip_kernel::Past;
 use aip_wire::events::{self as kinds, Kind};
 use aip_wire::trusted::PrincipalRef;
-use aip_wire::{AuditEvent, Principal, Timestamp};
+use aip_wire::{ApprovalDecisionKind, AuditEvent, Principal, Timestamp};
 
 use super::action::ActionEvent;
 use super::manifest::{ManifestEvent, Registered};
@@ -52,7 +52,36 @@ fn said(event: &Event, key: &str, gateway: &PrincipalRef) -> Vec<(&'static Kind,
             let data = json!({"action_id": key, "attempt": attempt});
             vec![(kinds::ACTION_DISPATCHED, gateway.clone(), data)]
         }
-        Event::Action(ActionEvent::Leased { .. } | ActionEvent::StreamClosed { .. }) => Vec::new(),
+        Event::Action(
+            ActionEvent::Leased { .. }
+            | ActionEvent::StreamClosed { .. }
+            | ActionEvent::ApprovalAsked { .. }
+            | ActionEvent::ApprovalWithdrawn { .. },
+        ) => Vec::new(),
+        Event::Action(ActionEvent::PendingApproval(pending)) => {
+            let data = json!({
+                "action_id": key,
+                "approval_id": pending.request.id,
+                "policy_hash": pending.request.policy_hash,
+                "stale": pending.stale,
+            });
+            let stale = pending.stale.is_some();
+            let kind = if stale { kinds::ACTION_APPROVAL_STALE } else { kinds::ACTION_PENDING_APPROVAL };
+            vec![(kind, gateway.clone(), data)]
+        }
+        Event::Action(ActionEvent::ApprovalResolved(resolved)) => {
+            // an end that is none of approval is told by the event behind it
+            let data =
+                json!({"action_id": key, "approval_id": resolved.approval, "receipt": resolved.receipt});
+            let approved = resolved.kind == ApprovalDecisionKind::Approved;
+            approved.then(|| (kinds::ACTION_APPROVED, gateway.clone(), data)).into_iter().collect()
+        }
+        Event::Action(ActionEvent::RevokedLate { decision }) => {
+            let data = json!({
+                "action_id": key, "approval_id": decision.approval_id, "decision_id": decision.decision_id,
+            });
+            vec![(kinds::ACTION_LATE_REVOCATION, PrincipalRef::of(&decision.approver), data)]
+        }
         Event::Action(ActionEvent::Streaming { attempt, .. }) => {
             vec![(kinds::ACTION_STREAMING, gateway.clone(), json!({"action_id": key, "attempt": attempt}))]
         }

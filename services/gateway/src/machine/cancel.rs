@@ -45,7 +45,7 @@ pub(super) fn decide(
     let (by, reason) = (cancel.by.clone(), cancel.reason.clone());
     let tell = state.is_running() && state.pinned.cancel;
     let mut events = vec![ActionEvent::CancelRequested { by, reason, tell }];
-    if state.lifecycle == Lifecycle::Queued {
+    if matches!(state.lifecycle, Lifecycle::Queued | Lifecycle::PendingApproval) {
         // an earlier attempt may have done it all the same
         events.push(match state.may_have_happened() {
             true => settle::uncertain(codes::ACTION_CANCELLED),

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use aip_crypto::{canonical, receipt};
 use aip_kernel::{Bug, Header, Millis, Past};
 use aip_wire::trusted::PrincipalRef;
-use aip_wire::{Principal, Receipt, ReceiptChain, ReceiptId, ReceiptRef, ReceiptType, Timestamp};
+use aip_wire::{
+    ApprovalDecisionKind, Principal, Receipt, ReceiptChain, ReceiptId, ReceiptRef, ReceiptType, Timestamp,
+};
 
 use crate::errors;
 
@@ -93,8 +95,38 @@ fn drafts(state: &ActionState, event: &ActionEvent) -> Vec<Draft> {
         | ActionEvent::Streaming { .. }
         | ActionEvent::StreamClosed { .. }
         | ActionEvent::CancelRequested { .. }
+        | ActionEvent::ApprovalAsked { .. }
+        | ActionEvent::ApprovalWithdrawn { .. }
+        | ActionEvent::RevokedLate { .. }
         | ActionEvent::LateAnswer(_)
         | ActionEvent::AttemptFailed { .. } => Vec::new(),
+        ActionEvent::PendingApproval(pending) => vec![Draft {
+            receipt_type: ReceiptType::ApprovalRequested,
+            actor: state.gateway.clone(),
+            data: json!({
+                "action_id": state.id,
+                "approval_id": pending.request.id,
+                "policy_hash": pending.request.policy_hash,
+                "contract_hash": state.pinned.contract_hash,
+                "stale": pending.stale,
+            }),
+        }],
+        ActionEvent::ApprovalResolved(resolved) => vec![Draft {
+            receipt_type: match resolved.kind {
+                ApprovalDecisionKind::Approved => ReceiptType::ApprovalGranted,
+                ApprovalDecisionKind::Denied => ReceiptType::ApprovalDenied,
+                ApprovalDecisionKind::Expired => ReceiptType::ApprovalExpired,
+                ApprovalDecisionKind::Revoked => ReceiptType::ApprovalRevoked,
+            },
+            actor: state.gateway.clone(),
+            data: json!({
+                "action_id": state.id,
+                "approval_id": resolved.approval,
+                "decision_id": resolved.decision.as_ref().and_then(|decision| decision.decision_id.as_ref()),
+                // the approval's own chain, by its last receipt
+                "approval_receipt": resolved.receipt,
+            }),
+        }],
         ActionEvent::Cancelled { by_worker } => vec![returned(json!({
             "action_id": state.id,
             "state": state.lifecycle,

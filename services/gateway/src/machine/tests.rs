@@ -2,6 +2,7 @@
 
 mod admission;
 mod again;
+mod approvals;
 mod dispatch;
 mod env;
 mod evidence;

@@ -105,9 +105,10 @@ fn matching(
     };
     let is = |wanted: &Option<String>, is: Option<&str>| wanted.is_none() || wanted.as_deref() == is;
     // no action of this release has one
-    let of_nothing =
-        request.session_id.is_none() && request.approval_id.is_none() && request.transaction_id.is_none();
+    let of_nothing = request.session_id.is_none() && request.transaction_id.is_none();
+    let approval = state.approval.as_ref().map(|approving| approving.request.id.as_str());
     let matches = of_nothing
+        && request.approval_id.as_ref().is_none_or(|wanted| Some(wanted.as_str()) == approval)
         && is(&request.tenant_id, state.tenant.as_deref())
         && request.state.is_none_or(|wanted| wanted == state.lifecycle)
         && request.capability_id.as_ref().is_none_or(|wanted| *wanted == state.capability_id)

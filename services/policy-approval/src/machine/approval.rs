@@ -91,8 +91,6 @@ pub struct ApprovalState {
     pub ended_by: Option<ApprovalDecision>,
     /// What the gateway made of what it was told last.
     pub verdict: Option<(Status, Verdict)>,
-    /// Where it stands on its shelves.
-    pub place: String,
     pub created_at: Millis,
     pub updated_at: Millis,
     pub gateway: PrincipalRef,
@@ -117,7 +115,7 @@ impl Status {
 // === impl ApprovalState ===
 
 impl ApprovalState {
-    fn requested(requested: &Requested, place: String, log_time: Millis) -> ApprovalState {
+    fn requested(requested: &Requested, log_time: Millis) -> ApprovalState {
         ApprovalState {
             request: requested.request.clone(),
             governed: requested.governed.clone(),
@@ -129,12 +127,16 @@ impl ApprovalState {
             approvals: Vec::new(),
             ended_by: None,
             verdict: None,
-            place,
             created_at: log_time,
             updated_at: log_time,
             gateway: requested.gateway.clone(),
             receipts: Chain::default(),
         }
+    }
+
+    /// Where it stands on its shelves.
+    pub fn place(&self) -> String {
+        shelf::place(self.created_at, &self.request.id)
     }
 
     pub fn tenant(&self) -> Option<&str> {
@@ -225,8 +227,7 @@ pub fn apply(
     applying: &mut Applying<'_, PolicyMachine>,
 ) -> Result<ApprovalState, Bug> {
     let before = state.as_ref().map(ApprovalState::shelves).unwrap_or_default();
-    let place = shelf::newest(applying);
-    let (state, receipts) = step(state, event, applying.header, applying.log_time, place)?;
+    let (state, receipts) = step(state, event, applying.header, applying.log_time)?;
     if !receipts.is_empty() {
         applying.index(keys::INDEX_RECEIPTS, stamp::stamp(applying.log_time, &applying.header.id, 0));
     }
@@ -269,12 +270,12 @@ fn asked(
 ) {
     let shelves = state.shelves();
     for shelf in &shelves {
-        applying.index(keys::INDEX_APPROVALS, shelf.row(&state.place));
-        applying.index(keys::INDEX_WAITING, shelf.row(&state.place));
+        applying.index(keys::INDEX_APPROVALS, shelf.row(&state.place()));
+        applying.index(keys::INDEX_WAITING, shelf.row(&state.place()));
     }
     // whoever was asked before others were still sees it as one of theirs, but it does not wait for them
     for gone in before.iter().filter(|shelf| !shelves.contains(shelf)) {
-        applying.unindex(keys::INDEX_WAITING, gone.row(&state.place));
+        applying.unindex(keys::INDEX_WAITING, gone.row(&state.place()));
     }
     let kind = match event {
         ApprovalEvent::Stepped { step: EscalationStep::Remind } => Some(events::APPROVAL_REMINDED),
@@ -302,7 +303,7 @@ fn notify(kind: &Kind, applying: &mut Applying<'_, PolicyMachine>) {
 
 fn ended(shelves: &[Shelf], state: &ApprovalState, applying: &mut Applying<'_, PolicyMachine>) {
     for shelf in shelves {
-        applying.unindex(keys::INDEX_WAITING, shelf.row(&state.place));
+        applying.unindex(keys::INDEX_WAITING, shelf.row(&state.place()));
     }
     applying.timer_done(keys::TIMER_EXPIRE);
     applying.timer_done(keys::TIMER_STEP);
@@ -318,10 +319,9 @@ pub fn step(
     event: &ApprovalEvent,
     header: &Header,
     log_time: Millis,
-    place: String,
 ) -> Result<(ApprovalState, Vec<Value>), Bug> {
     let mut state = match (state, event) {
-        (None, ApprovalEvent::Requested(requested)) => ApprovalState::requested(requested, place, log_time),
+        (None, ApprovalEvent::Requested(requested)) => ApprovalState::requested(requested, log_time),
         (Some(state), event) if !matches!(event, ApprovalEvent::Requested(_)) => state,
         _ => return Err(Bug("an approval was asked for twice, or went on before".to_owned())),
     };

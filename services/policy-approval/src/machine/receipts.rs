@@ -142,8 +142,7 @@ pub fn chain(past: &[Past<Event>], expected: &ApprovalState) -> Result<ReceiptCh
     for (record, _, log_time) in past {
         for event in &record.events {
             let Event::Approval(event) = event else { continue };
-            let place = expected.place.clone();
-            let (next, sealed) = approval::step(state.take(), event, &record.header, *log_time, place)?;
+            let (next, sealed) = approval::step(state.take(), event, &record.header, *log_time)?;
             state = Some(next);
             receipts.extend(sealed);
         }

@@ -1,10 +1,8 @@
 //! Where an approval can be found by those who may see it: rows by who asked, by tenant, and by each authority that may
 //! decide, so that a reader's scan meets little that is not for it. What may be seen is judged again for each row.
 
-use aip_kernel::{Applying, Hash, LogPlace, Millis};
-use aip_wire::{ApprovalRule, PrincipalId};
-
-use super::PolicyMachine;
+use aip_kernel::{Hash, Millis};
+use aip_wire::{ApprovalId, ApprovalRule, PrincipalId};
 
 /// Log times have so many bits in a row's key.
 const TIME_MAX: Millis = 0xffff_ffff_ffff;
@@ -62,9 +60,9 @@ impl Shelf {
     }
 }
 
-/// Where a new approval stands on its shelves: before all older ones.
-pub fn newest(applying: &Applying<'_, PolicyMachine>) -> String {
-    let LogPlace { message, record } = applying.place;
-    let age = TIME_MAX - applying.log_time.min(TIME_MAX);
-    format!("{age:012x}{:016x}{:08x}", u64::MAX - message, u32::MAX - record)
+/// Where an approval stands on its shelves: before all older ones.
+pub fn place(created_at: Millis, id: &ApprovalId) -> String {
+    let age = TIME_MAX - created_at.min(TIME_MAX);
+    let digest = Hash::of(id.as_str().as_bytes()).to_string();
+    format!("{age:012x}{}", digest.get(..24).unwrap_or(&digest))
 }

@@ -22,10 +22,8 @@ pub fn check_mode(action: &Action, contract: &ContractView) -> Result<(), Refusa
 }
 
 pub fn check_available(envelope: &Envelope, action: &Action, contract: &ContractView) -> Result<(), Refusal> {
-    let unavailable: [(bool, &'static Code, &str); 11] = [
+    let unavailable: [(bool, &'static Code, &str); 9] = [
         (envelope.session_id.is_some(), codes::UNSUPPORTED_SESSION, "/session_id"),
-        (contract.approval_required, codes::UNSUPPORTED_APPROVAL, "/body/action/capability_id"),
-        (action.approval.is_some(), codes::UNSUPPORTED_APPROVAL, "/body/action/approval"),
         (contract.plan_required, codes::UNSUPPORTED_TRANSACTION, "/body/action/capability_id"),
         (action.transaction.is_some(), codes::UNSUPPORTED_TRANSACTION, "/body/action/transaction"),
         (!action.delegation_chain.is_empty(), codes::UNSUPPORTED_DELEGATION, "/body/action/delegation_chain"),

@@ -330,12 +330,8 @@ fn what_this_release_does_not_do_is_refused_and_never_ignored() {
     let principal = json!({ "id": "human:boss", "kind": "human" });
     let hop =
         json!({ "from": principal, "to": principal, "scope": "all", "delegated_at": "2026-07-14T08:00:00Z" });
-    let approval = json!({
-        "approval_id": "appr_1", "decision": "approved", "approver": principal, "decided_at": "2026-07-14T08:00:00Z",
-    });
     let callback = json!({ "profile": "aip.http.webhook.v1", "target": "https://x.example" });
     let cases = [
-        ("approval", approval, codes::UNSUPPORTED_APPROVAL),
         ("transaction", json!({ "mode": "execute" }), codes::UNSUPPORTED_TRANSACTION),
         ("delegation_chain", json!([hop]), codes::UNSUPPORTED_DELEGATION),
         ("callback", callback, codes::UNSUPPORTED_CALLBACK),
@@ -360,20 +356,21 @@ fn what_this_release_does_not_do_is_refused_and_never_ignored() {
 
 #[test]
 fn capabilities_that_need_what_this_release_lacks_cannot_be_invoked() {
-    let approval = json!({ "approval": {
-        "required": true, "approver_selector": { "type": "tenant_policy" },
-    }});
-    assert_eq!(code(ask(json!({}), approval)), codes::UNSUPPORTED_APPROVAL);
     let plan = json!({ "transaction": {
         "supported_modes": ["plan", "commit"], "requires_plan_before_commit": true, "dry_run_fidelity": "schema_only",
     }});
     assert_eq!(code(ask(json!({}), plan)), codes::UNSUPPORTED_TRANSACTION);
-    for declared in [Value::Null, contract(json!({}))] {
-        let mut human = capability(BOOK, declared);
-        human.requires_human_approval = Some(true);
-        let refused = judge(authentic(action(json!({})), &alice()), &human);
-        assert_eq!(code(refused), codes::UNSUPPORTED_APPROVAL);
-    }
+}
+
+#[test]
+fn an_action_that_waits_for_people_has_the_time_of_an_asynchronous_one() {
+    let approval = json!({
+        "approval": { "required": true, "approver_selector": { "type": "tenant_policy" } },
+        "sla": { "timeout_ms": 5_000, "async_expected": false },
+    });
+    let given = |contract: Value| ask(json!({}), contract).unwrap().context().deadline_ms - NOW_MS;
+    assert_eq!(given(approval), aip_names::limits::ACTION_ASYNC_TIMEOUT_DEFAULT_MS);
+    assert_eq!(given(json!({ "sla": { "timeout_ms": 5_000, "async_expected": false } })), 5_000);
 }
 
 fn idempotency(requirement: &str, scope: &str) -> Value {

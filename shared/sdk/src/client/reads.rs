@@ -1,7 +1,8 @@
 //! Lists, events and audit (16), page by page. Whoever reads on hands a page's cursor back with the same question.
 
 use aip_wire::{
-    ActionEvents, ActionEventsRequest, ActionList, ActionListRequest, AuditQueryRequest, AuditQueryResult,
+    ActionEvents, ActionEventsRequest, ActionList, ActionListRequest, ApprovalDecision, ApprovalList,
+    ApprovalListRequest, ApprovalQueryRequest, ApprovalRecordView, AuditQueryRequest, AuditQueryResult,
     EventStream, EventStreamRequest, MessageBody,
 };
 
@@ -41,6 +42,44 @@ impl Client {
     pub async fn events(&self, request: EventStreamRequest) -> Result<EventStream, ClientError> {
         match self.query(request.into(), None).await? {
             MessageBody::EventStream(events) => Ok(*events),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// A page of approvals, the newest first.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn approvals(&self, request: ApprovalListRequest) -> Result<ApprovalList, ClientError> {
+        match self.query(request.into(), None).await? {
+            MessageBody::ApprovalList(list) => Ok(*list),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// One approval.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn approval(&self, request: ApprovalQueryRequest) -> Result<ApprovalRecordView, ClientError> {
+        let id = request.approval_id.clone();
+        match self.query(request.into(), None).await? {
+            MessageBody::ApprovalRecordView(view) if view.request.id == id => Ok(*view),
+            MessageBody::ApprovalRecordView(_) => Err(untrusted("the record is of another approval")),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Decides about an approval (12.4). With a `decision_id` it may be said again until there is an answer: it is taken
+    /// once. The answer is how the approval stands now.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn decide(&self, decision: ApprovalDecision) -> Result<ApprovalRecordView, ClientError> {
+        let id = decision.approval_id.clone();
+        match self.query(decision.into(), None).await? {
+            MessageBody::ApprovalRecordView(view) if view.request.id == id => Ok(*view),
+            MessageBody::ApprovalRecordView(_) => Err(untrusted("the record is of another approval")),
             other => Err(unexpected(&other)),
         }
     }

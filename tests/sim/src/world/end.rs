@@ -132,6 +132,12 @@ impl<S: Subject> World<S> {
         let version = self.log.version();
         let oracle = &self.oracles[version];
         let last = oracle.last();
+        for seq in 1..=last {
+            for (entity, stood) in oracle.entities_at(seq) {
+                let sound = self.subject.sound(&stood.state);
+                sound.map_err(|why| Violation::new(Invariant::Sound, format!("{entity} at {seq}: {why}")))?;
+            }
+        }
         for evidence in &self.clients.acknowledged {
             invariants::effective(oracle, evidence, last)?;
         }

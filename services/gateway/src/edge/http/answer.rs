@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::table::{Operation, Route};
-use super::{body, cancel, head, query, reply, sse};
+use super::{body, cancel, decide, head, query, reply, sse};
 use crate::edge::peek::Peek;
 use crate::edge::{Edge, Front, meter};
 use crate::front::{Inbound, Via};
@@ -47,6 +47,7 @@ pub(super) async fn answer<F: Front>(
             sse::follow(&edge, route, asked, path, &head).await
         }
         Operation::Read(asked) | Operation::Follow(asked) => read(&edge, route, asked, path, &head).await,
+        Operation::Decide => decide(&edge, route, path, &head, &mut content, body_read).await,
         Operation::Later(code) => Err(Refusal::of(code)),
         aside => asides(&edge, aside, &head).map(|response| Answer {
             response,
@@ -107,6 +108,38 @@ async fn carry<F: Front>(
     })
 }
 
+/// A decision about an approval, made of the path, what was posted and whoever the token is of.
+async fn decide<F: Front>(
+    edge: &Edge<F>,
+    route: &Route,
+    path: Result<PathMembers, Refusal>,
+    head: &Parts,
+    content: &mut Body,
+    body_read: Duration,
+) -> Result<Answer, Refusal> {
+    query::read(head.uri.query(), route.parameters)?;
+    head::accept_json(&head.headers)?;
+    let bearer = head::bearer(&head.headers)?;
+    let with_bearer = bearer.is_some();
+    let seat = edge.room.seat(body::declared(content)?, bearer.as_ref())?;
+    let received = body::read(content, body_read).await?;
+    let decision = decide::decision(path?, &received)?;
+    let (front, asked) = (edge.front.clone(), decision.message_type());
+    let work = async move {
+        match front.query(bearer, decision).await {
+            Ok(body) => Ok(serde_json::to_value(body).unwrap_or_default()),
+            Err(outbound) => Err(outbound),
+        }
+    };
+    let decided = edge.work.track_future(work).await;
+    drop(seat);
+    let (response, code) = match decided {
+        Ok(body) => (reply::json(StatusCode::OK, &body)?, meter::OK),
+        Err(outbound) => (reply::envelope(&outbound, with_bearer)?, meter::code(&outbound.envelope)),
+    };
+    Ok(Answer { response, message_type: Some(asked), code })
+}
+
 /// A read request made of path and query.
 async fn read<F: Front>(
     edge: &Edge<F>,
@@ -165,6 +198,7 @@ fn asides<F: Front>(edge: &Edge<F>, operation: Operation, head: &Parts) -> Resul
         Operation::Metrics => {
             reply::respond(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", (edge.exposition)())
         }
+        Operation::Page(page) => page.respond(),
         Operation::Document => reply::respond(StatusCode::OK, head::JSON, DOCUMENT),
         Operation::Ready => match edge.front.not_ready() {
             None => reply::json(StatusCode::OK, &json!({ "status": "ready" }))?,

@@ -37,7 +37,8 @@ pub(super) fn document() -> Value {
 }
 
 fn served() -> impl Iterator<Item = &'static Route> {
-    routes().iter().filter(|route| !matches!(route.operation, Operation::Later(_)))
+    // pages are for people, not for programs
+    routes().iter().filter(|route| !matches!(route.operation, Operation::Later(_) | Operation::Page(_)))
 }
 
 fn operation(route: &Route) -> Value {
@@ -51,6 +52,10 @@ fn operation(route: &Route) -> Value {
         Operation::Message | Operation::Action | Operation::Cancel => {
             members.insert("requestBody".to_owned(), request(route.operation));
             members.insert("security".to_owned(), json!([{ "bearer": [] }, {}]));
+        }
+        Operation::Decide => {
+            members.insert("requestBody".to_owned(), request(route.operation));
+            members.insert("security".to_owned(), json!([{ "bearer": [] }]));
         }
         Operation::Read(_) | Operation::Follow(_) => {
             members.insert("security".to_owned(), json!([{ "bearer": [] }]));

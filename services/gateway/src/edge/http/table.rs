@@ -4,6 +4,8 @@
 use std::sync::LazyLock;
 
 use aip_wire::MessageType;
+
+use super::console::{self, Page};
 use aip_wire::codes::{self, Code};
 use axum::http::Method;
 
@@ -16,6 +18,10 @@ pub enum Operation {
     Action,
     /// Takes the wish to cancel the action of the path: its reason, or an envelope.
     Cancel,
+    /// Takes a decision about the approval of the path, by whoever the token is of.
+    Decide,
+    /// A page for people, or a part of one.
+    Page(&'static Page),
     /// Asks the request of this type, made of path and query.
     Read(MessageType),
     /// As [`Operation::Read`]; told on as it happens when the client takes server-sent events.
@@ -122,6 +128,39 @@ const ACTION_CHUNKS: &[Parameter] = &[TENANT, CURSOR, LIMIT];
 
 const EVENTS: &[Parameter] = &[CURSOR, LIMIT, KINDS];
 
+const APPROVALS: &[Parameter] = &[
+    parameter("status", "status", Kind::Text, "Keeps approvals that stand so; `pending` is what waits."),
+    parameter(
+        "approver",
+        "approver",
+        Kind::Text,
+        "Keeps what this principal may decide or decided; `me` for oneself.",
+    ),
+    parameter("requester", "requester", Kind::Text, "Keeps what this principal asked for."),
+    TENANT,
+    CURSOR,
+    LIMIT,
+    parameter(
+        "include_action_status",
+        "include_action_status",
+        Kind::Flag,
+        "Taken and without effect: an approval alone shows it.",
+    ),
+    parameter("include_receipts", "include_receipts", Kind::Flag, "Adds receipt chains."),
+];
+
+const APPROVAL: &[Parameter] = &[
+    TENANT,
+    parameter("include_action_status", "include_action_status", Kind::Flag, "Adds how the action stands."),
+    parameter("include_receipts", "include_receipts", Kind::Flag, "Adds the receipt chain."),
+    parameter(
+        "include_evidence_payload",
+        "include_evidence_payload",
+        Kind::Flag,
+        "Adds the governed input; needs approval:export and approval:sensitive.",
+    ),
+];
+
 const AUDIT: &[Parameter] = &[
     parameter("action_id", "action_id", Kind::Text, "Keeps what is about this action."),
     parameter("session_id", "session_id", Kind::Text, "Keeps what is about this session."),
@@ -200,11 +239,14 @@ const INVOKED: &[&str] = &[
 /// Of cancelling.
 const CANCELLED: &[&str] = &["aip.action.not_found", "aip.unsupported.session"];
 /// Of registering one.
-const REGISTERED: &[&str] = &["aip.manifest.", "aip.schema."];
+const REGISTERED: &[&str] = &["aip.manifest.", "aip.schema.", "aip.approval.policy_invalid"];
 /// Of reading.
 const READ: &[&str] = &["aip.query.", "aip.limit.", "aip.envelope.rule_violated"];
 const ACTION_READ: &[&str] = &["aip.action.", "aip.stream.chunks_gone", "aip.stream.log_unavailable"];
 const RECEIPT_READ: &[&str] = &["aip.receipt."];
+/// Of approvals.
+const APPROVAL_READ: &[&str] = &["aip.approval.not_found"];
+const DECIDED: &[&str] = &["aip.approval.", "aip.limit.approval_decisions"];
 /// Of live streams, as their last frame.
 const FOLLOWED: &[&str] = &["aip.stream."];
 
@@ -249,8 +291,9 @@ pub fn routes() -> &'static [Route] {
 
 fn all() -> Vec<Route> {
     use MessageType::{
-        ActionEventsRequest, ActionListRequest, ActionResultRequest, ActionStatusRequest, AuditQueryRequest,
-        EventStreamRequest, ManifestRequest, ReceiptQueryRequest,
+        ActionEventsRequest, ActionListRequest, ActionResultRequest, ActionStatusRequest,
+        ApprovalListRequest, ApprovalQueryRequest, AuditQueryRequest, EventStreamRequest, ManifestRequest,
+        ReceiptQueryRequest,
     };
     let of_action: Errors = &[ANY, GUARDED, READ, ACTION_READ];
     let of_receipt: Errors = &[ANY, GUARDED, READ, RECEIPT_READ];
@@ -258,7 +301,7 @@ fn all() -> Vec<Route> {
         post(
             "/aip/v1/messages",
             Operation::Message,
-            &[ANY, GUARDED, POSTED, INVOKED, REGISTERED, READ, RECEIPT_READ],
+            &[ANY, GUARDED, POSTED, INVOKED, REGISTERED, READ, RECEIPT_READ, DECIDED],
             "Send any envelope.",
         ),
         post(
@@ -320,11 +363,36 @@ fn all() -> Vec<Route> {
             &[ANY, GUARDED, POSTED, CANCELLED],
             "Ask to cancel an action. The answer says that the wish is recorded, not that anything stopped.",
         ),
+        Route {
+            operation: Operation::Follow(ApprovalListRequest),
+            errors: &[ANY, GUARDED, READ, FOLLOWED],
+            ..read(
+                "/aip/v1/approvals",
+                ApprovalListRequest,
+                APPROVALS,
+                &[],
+                "Approvals, the newest first. As a stream: those that there are, and then what changes.",
+            )
+        },
+        read(
+            "/aip/v1/approvals/{approval_id}",
+            ApprovalQueryRequest,
+            APPROVAL,
+            &[ANY, GUARDED, READ, APPROVAL_READ],
+            "How an approval stands.",
+        ),
+        post(
+            "/aip/v1/approvals/{approval_id}/decisions",
+            Operation::Decide,
+            &[ANY, GUARDED, POSTED, DECIDED],
+            "Decide about an approval. The approver is whoever the token is of.",
+        ),
         aside("/aip/v1/openapi.json", Operation::Document, "This document."),
         aside("/health", Operation::Health, "Whether the process lives."),
         aside("/ready", Operation::Ready, "Whether it can serve, and why not."),
         aside("/metrics", Operation::Metrics, "Prometheus text."),
     ];
+    routes.extend(console::PAGES.iter().map(|page| aside(page.path, Operation::Page(page), "For people.")));
     routes.extend(LATER.iter().map(|(method, path, code)| Route {
         method: method.clone(),
         path,
@@ -345,8 +413,6 @@ const LATER: &[(Method, &str, &Code)] = &[
     (Method::POST, "/aip/v1/sessions/{session_id}", codes::UNSUPPORTED_SESSION),
     (Method::POST, "/aip/v1/sessions/{session_id}/close", codes::UNSUPPORTED_SESSION),
     (Method::POST, "/aip/v1/sessions/{session_id}/resume", codes::UNSUPPORTED_SESSION),
-    (Method::GET, "/aip/v1/approvals", codes::UNSUPPORTED_APPROVAL),
-    (Method::GET, "/aip/v1/approvals/{approval_id}", codes::UNSUPPORTED_APPROVAL),
     (Method::GET, "/aip/v1/transactions/{transaction_id}", codes::UNSUPPORTED_TRANSACTION),
     (Method::GET, "/aip/v1/transactions/by-plan/{plan_id}", codes::UNSUPPORTED_TRANSACTION),
     (Method::GET, "/aip/v1/transactions/by-action/{action_id}", codes::UNSUPPORTED_TRANSACTION),

@@ -2,11 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use aip_kernel::{EffectMode, Millis};
+use aip_kernel::{EffectId, EffectMode, Millis};
 use aip_wire::trusted::{PrincipalRef, TrustedContext};
-use aip_wire::{Action, ActionMode, ActionResult, CorrelationId, MessageId, ProtocolError};
+use aip_wire::{
+    Action, ActionMode, ActionResult, ApprovalDecision, ApprovalId, CorrelationId, MessageId, ProtocolError,
+};
 
 use crate::machine::Reservation;
+use crate::machine::approval::{Pending, Resolved};
 use crate::machine::redrive::Redrives;
 
 /// What happened to an action.
@@ -43,6 +46,22 @@ pub enum ActionEvent {
     /// The action has ended before, and nothing stands behind `last` in its stream.
     StreamClosed {
         last: u64,
+    },
+    /// The action waits until somebody approves it (12.2).
+    PendingApproval(Box<Pending>),
+    /// The approval is asked for.
+    ApprovalAsked {
+        approval: ApprovalId,
+    },
+    /// The approval came to its end. What follows from that stands behind it in the same record.
+    ApprovalResolved(Box<Resolved>),
+    /// The approval was revoked too late: evidence, and nothing else.
+    RevokedLate {
+        decision: Box<ApprovalDecision>,
+    },
+    /// The action has ended before, and its approval is withdrawn.
+    ApprovalWithdrawn {
+        effect: EffectId,
     },
     /// Somebody asked to cancel. Nothing is cancelled by that (11.8).
     CancelRequested {

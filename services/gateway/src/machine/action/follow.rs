@@ -8,7 +8,7 @@ use aip_wire::{ActionResult, ActionResultStatus};
 
 use super::event::ActionEvent;
 use super::state::{ActionState, Lease};
-use crate::machine::{lifecycle, receipts};
+use crate::machine::{approval, lifecycle, receipts};
 
 /// The state after one event, and the receipts of the transition, sealed into the action's chain. Queries run it over
 /// the history to show the receipts that the state only counts.
@@ -40,6 +40,15 @@ pub fn step(
             state.stream.last = Some(*last);
             return Ok((state, Vec::new()));
         }
+        ActionEvent::ApprovalAsked { .. } | ActionEvent::ApprovalWithdrawn { .. } => {
+            return Ok((state, Vec::new()));
+        }
+        ActionEvent::RevokedLate { .. } => {
+            if let Some(approving) = &mut state.approval {
+                approving.revoked_late = true;
+            }
+            return Ok((state, Vec::new()));
+        }
         _ => {}
     }
     state.updated_at = log_time;
@@ -59,7 +68,19 @@ fn begin(state: &mut ActionState, attempt: u32) -> Result<(), Bug> {
 /// How one event moves the state.
 fn follow(state: &mut ActionState, event: &ActionEvent, log_time: Millis) -> Result<(), Bug> {
     match event {
-        ActionEvent::Accepted(_) | ActionEvent::LateAnswer(_) | ActionEvent::StreamClosed { .. } => {}
+        ActionEvent::Accepted(_)
+        | ActionEvent::LateAnswer(_)
+        | ActionEvent::StreamClosed { .. }
+        | ActionEvent::ApprovalAsked { .. }
+        | ActionEvent::ApprovalWithdrawn { .. }
+        | ActionEvent::RevokedLate { .. } => {}
+        ActionEvent::PendingApproval(pending) => {
+            if state.lifecycle != Lifecycle::PendingApproval {
+                state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::PendingApproval)?;
+            }
+            approval::pend(state, pending);
+        }
+        ActionEvent::ApprovalResolved(resolved) => approval::settle(state, resolved)?,
         ActionEvent::Streaming { sequence, .. } => {
             state.lifecycle = lifecycle::advance(state.lifecycle, Lifecycle::Streaming)?;
             state.stream.reached = state.stream.reached.max(*sequence);

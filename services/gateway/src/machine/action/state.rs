@@ -8,6 +8,7 @@ use aip_wire::trusted::PrincipalRef;
 use aip_wire::{ActionId, ActionResult, CapabilityId, CorrelationId};
 
 use super::event::{Accepted, Pinned, is_queued};
+use crate::machine::approval::Approving;
 use crate::machine::lifecycle;
 use crate::machine::receipts::Chain;
 use crate::machine::redrive::Redrives;
@@ -68,6 +69,9 @@ pub struct ActionState {
     /// Of an action that takes up a dead letter.
     #[serde(default)]
     pub redrives: Option<Redrives>,
+    /// Of an action that has to be approved: the approval that counts.
+    #[serde(default)]
+    pub approval: Option<Box<Approving>>,
     pub result: Option<Box<ActionResult>>,
     pub receipts: Chain,
 }
@@ -99,6 +103,7 @@ impl ActionState {
             late_answers: 0,
             stream: StreamState { native: accepted.streams_to().is_some(), ..StreamState::default() },
             redrives: accepted.redrives.clone(),
+            approval: None,
             result: None,
             receipts: Chain::default(),
         }
@@ -106,6 +111,11 @@ impl ActionState {
 
     pub fn is_terminal(&self) -> bool {
         lifecycle::is_terminal(self.lifecycle)
+    }
+
+    /// It waits for an approval.
+    pub fn is_pending(&self) -> bool {
+        self.lifecycle == Lifecycle::PendingApproval
     }
 
     /// True when ending it now, without an answer, leaves open whether something was done.

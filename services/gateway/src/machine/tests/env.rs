@@ -153,6 +153,7 @@ impl Env {
                 cancel: false,
             },
             reservations: Vec::new(),
+            approval: None,
             replay: None,
             received_at: self.now,
         }

@@ -249,7 +249,7 @@ impl Env {
     /// Whether the approval stands on the shelf of those who are asked by this leaf.
     pub fn waits_for(&self, leaf: &Value) -> bool {
         let leaf = serde_json::from_value(leaf.clone()).unwrap();
-        let row = Shelf::leaf(&leaf, Some("acme")).row(&self.state().place);
+        let row = Shelf::leaf(&leaf, Some("acme")).row(&self.state().place());
         let at = std::ops::Bound::Included(row.as_str());
         !self.memory.scan(keys::INDEX_WAITING, at, at, 1).unwrap().is_empty()
     }
