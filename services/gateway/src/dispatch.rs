@@ -163,8 +163,11 @@ impl Inner {
             capability_id: &state.capability_id,
             contract_hash: &state.pinned.contract_hash,
         };
-        let offer = self.catalog.offer(ledger, place).await.ok()?;
-        Some(Attempt { accepted, state, offer, number })
+        let offer = self.catalog.offer(ledger, place).await;
+        let offer = offer.inspect_err(|refusal| {
+            tracing::warn!(%refusal, effect = %id, "the capability of an action can't be looked up now");
+        });
+        Some(Attempt { accepted, state, offer: offer.ok()?, number })
     }
 
     /// Puts the attempt into its worker's queue. Copies are dropped there, or by the worker that finds the attempt begun.

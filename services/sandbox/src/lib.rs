@@ -31,7 +31,7 @@ mod tests;
 pub use config::{Config, ConfigError, Nats, Provider};
 pub use run::{SandboxError, run};
 
-/// The NATS service tokens of all providers, in the order in which they register.
+/// The NATS service tokens of all providers.
 pub const SERVICES: [&str; 5] =
     ["sandbox-restaurant", "sandbox-accounts", "sandbox-report", "sandbox-slow", "sandbox-chaos"];
 
@@ -43,6 +43,3 @@ pub const REGISTRATIONS: [(&str, &str); 5] = [
     ("sandbox-slow", "cap:slow:*"),
     ("sandbox-chaos", "cap:chaos:*"),
 ];
-
-/// A capability of the service that registers last: when it can be seen, so can all.
-pub const LAST_CAPABILITY: &str = chaos::EFFECTS;

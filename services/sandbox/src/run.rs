@@ -1,4 +1,4 @@
-//! Starts the providers one after the other, serves until told to stop, and drains them.
+//! Starts the providers, serves until told to stop, and drains them.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use aip_crypto::{KeyError, SigningKey};
 use aip_names::{NameError, Service};
 use aip_sdk::{Worker, WorkerConfig, WorkerError};
 use aip_wire::{Principal, PrincipalKind};
-use futures_util::future::{join_all, select_all};
+use futures_util::future::{join_all, select_all, try_join_all};
 
 use crate::book::{Book, Seed};
 use crate::config::{Config, Provider};
@@ -52,44 +52,37 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
         name: "sandbox".to_owned(),
     })
     .await?;
-    tokio::pin!(shutdown);
     let mut workers = Vec::new();
-    let mut ended = Ok(());
     for provider in &config.providers {
-        let worker = match start(*provider, &config, &key, &bus).await {
-            Ok(worker) => worker,
-            Err(error) => {
-                ended = Err(error);
-                break;
-            }
-        };
-        let service = provider.service();
-        // one after the other, so that the last one's capabilities show that all are there
-        let registered = tokio::select! {
-            registered = worker.registered() => registered.map(|()| true),
-            () = &mut shutdown => Ok(false),
-        };
-        workers.push((service, worker));
-        match registered {
-            Ok(true) => {}
-            Ok(false) => return drain(workers, Ok(())).await,
-            Err(source) => {
-                ended = Err(SandboxError::Worker { service, source });
-                break;
-            }
+        match start(*provider, &config, &key, &bus).await {
+            Ok(worker) => workers.push((provider.service(), worker)),
+            Err(error) => return drain(workers, Err(error)).await,
         }
     }
-    if ended.is_ok() && !workers.is_empty() {
-        tracing::info!(providers = workers.len(), "the sandbox is ready");
-        let failures = workers.iter().map(|(service, worker)| {
-            Box::pin(async move { SandboxError::Worker { service, source: worker.failed().await } })
-        });
-        tokio::select! {
-            () = &mut shutdown => {}
-            (error, ..) = select_all(failures) => ended = Err(error),
-        }
+    if workers.is_empty() {
+        return Ok(());
     }
+    let failures = workers.iter().map(|(service, worker)| {
+        Box::pin(async move { SandboxError::Worker { service, source: worker.failed().await } })
+    });
+    let ended = tokio::select! {
+        () = shutdown => Ok(()),
+        error = refused(&workers) => Err(error),
+        (error, ..) = select_all(failures) => Err(error),
+    };
     drain(workers, ended).await
+}
+
+/// Registers all together: none waits for another's registration with its work.
+async fn refused(workers: &[(&'static str, Worker)]) -> SandboxError {
+    let registered = workers.iter().map(|(service, worker)| async move {
+        worker.registered().await.map_err(|source| SandboxError::Worker { service, source })
+    });
+    if let Err(error) = try_join_all(registered).await {
+        return error;
+    }
+    tracing::info!(providers = workers.len(), "the sandbox is ready");
+    std::future::pending().await
 }
 
 async fn drain(

@@ -92,9 +92,10 @@ impl Layout {
         if let Some(own) = SERVICES.iter().find(|own| !manifest.contains(&own.verbs())) {
             return Err(format!("{own} has not registered its capabilities yet"));
         }
-        match manifest.contains(aip_sandbox::LAST_CAPABILITY) {
-            true => Ok(()),
-            false => Err("the sandbox has not registered its capabilities yet".to_owned()),
+        let shown = |pattern: &str| manifest.contains(pattern.trim_end_matches('*'));
+        match aip_sandbox::REGISTRATIONS.iter().find(|(_, pattern)| !shown(pattern)) {
+            None => Ok(()),
+            Some((service, _)) => Err(format!("{service} has not registered its capabilities yet")),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aip_bus::{Bus, Parcel};
 use aip_crypto::{SigningKey, sign_envelope};
 use aip_names::limits::{
-    WORKER_REPORT_BACKOFF_FIRST_MS, WORKER_REPORT_BACKOFF_MAX_MS, WORKER_REPORT_TIMEOUT_MS,
+    LOG_INTERVAL_MS, WORKER_REPORT_BACKOFF_FIRST_MS, WORKER_REPORT_BACKOFF_MAX_MS, WORKER_REPORT_TIMEOUT_MS,
 };
 use aip_names::{NameError, Service, Subject, Version};
 use aip_wire::attempt::{EXTENSION, Phase, Report, Stream};
@@ -112,6 +112,7 @@ impl Reporter {
 
     async fn told(&self, report: Report, body: MessageBody, until: Instant) -> Taken {
         let mut pause_ms = WORKER_REPORT_BACKOFF_FIRST_MS;
+        let mut said = Instant::now();
         loop {
             let why = match self.send(&report, &body).await {
                 Ok(taken) => return taken,
@@ -121,7 +122,13 @@ impl Reporter {
             if resume >= until {
                 return Taken::Unheard(why);
             }
-            tracing::debug!(action = %report.action_id, phase = ?report.phase, why, "the gateway was not told yet");
+            let (action, phase) = (&report.action_id, &report.phase);
+            if said.elapsed() >= Duration::from_millis(LOG_INTERVAL_MS) {
+                said = Instant::now();
+                tracing::warn!(%action, ?phase, why, "the gateway was not told for a while");
+            } else {
+                tracing::debug!(%action, ?phase, why, "the gateway was not told yet");
+            }
             tokio::time::sleep_until(resume).await;
             pause_ms = (2 * pause_ms).min(WORKER_REPORT_BACKOFF_MAX_MS);
         }
