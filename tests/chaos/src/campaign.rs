@@ -152,6 +152,7 @@ pub async fn finish(fleet: &mut Fleet, tenants: &[Arc<Tenant>], load: Load, repo
     };
     report.wrong.extend(journal.all_wrong());
     report.wrong.extend(judge::kept(&entries, &stands));
+    report.wrong.extend(judge::known(&entries, &stands));
     report.wrong.extend(judge::receipts(tenants, &entries, &stands, 50).await);
     report.wrong.extend(tenants::leaks(tenants, &journal, PAGES_AT_THE_END).await);
     report.wrong.extend(judge::replicas(fleet).await);

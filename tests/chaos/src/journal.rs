@@ -14,6 +14,10 @@ pub struct End {
     pub status: ActionResultStatus,
     /// The error's, or nothing.
     pub code: String,
+    /// Something may have been done all the same (19.3).
+    pub uncertain: bool,
+    /// Why that is not known.
+    pub cause: String,
     pub output: Option<Value>,
 }
 
@@ -55,16 +59,21 @@ pub struct Journal {
 
 impl End {
     pub fn of(result: &ActionResult) -> End {
+        let code = result.error.as_ref().map(|error| error.code.clone()).unwrap_or_default();
+        let details = result.error.as_ref().and_then(|error| error.details.clone()).unwrap_or_default();
         End {
             status: result.status,
-            code: result.error.as_ref().map(|error| error.code.clone()).unwrap_or_default(),
+            uncertain: code == codes::ACTION_UNCERTAIN.name || details["uncertain_outcome"] == true,
+            cause: details["cause"].as_str().unwrap_or_default().to_owned(),
+            code,
             output: result.output.clone(),
         }
     }
 
-    /// Whether something may have been done all the same (19.3).
-    pub fn is_uncertain(&self) -> bool {
-        self.code == codes::ACTION_UNCERTAIN.name
+    /// Whether it says that no worker did, or will do, anything.
+    pub fn says_not_done(&self) -> bool {
+        let codes = [codes::WORKER_UNAVAILABLE, codes::ACTION_DEADLINE, codes::ACTION_DEAD_LETTERED];
+        !self.uncertain && codes.iter().any(|code| code.name == self.code)
     }
 
     pub fn is_completed(&self) -> bool {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use aip_names::limits::ASYNC_ATTEMPTS_MAX;
 use aip_sdk::{Client, ClientError};
-use aip_wire::{ActionId, ActionLifecycleState, ReceiptQueryRequest, codes};
+use aip_wire::{ActionId, ActionLifecycleState, ActionStatus, ReceiptQueryRequest, Timestamp, codes};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -25,18 +26,43 @@ const ASKED_AT_ONCE: usize = 8;
 /// Sentences that are told of one question.
 const WRONG_MAX: usize = 20;
 const TRIES_AT_REST: usize = 5;
+/// No attempt is begun so shortly before a deadline.
+const LATE_MS: i64 = 500;
+/// What clients are not told, or not for sure: so many in a short campaign, and of a hundred actions in a long one.
+const FEW: usize = 6;
+const FEW_PERCENT: usize = 1;
 
 /// How an action stands now.
 #[derive(Debug, Clone)]
 pub struct Stand {
     pub state: ActionLifecycleState,
     pub end: Option<End>,
+    /// How long before its deadline it ended, in milliseconds.
+    pub early_ms: i64,
+    /// Its attempts were used up.
+    pub spent: bool,
 }
 
 /// Where each action stands; none for one that nobody knows.
 pub type Stands = HashMap<ActionId, Option<Stand>>;
 
 type Entries = [(ActionId, Entry)];
+
+// === impl Stand ===
+
+impl Stand {
+    fn of(status: &ActionStatus) -> Stand {
+        let retry = status.retry.clone().unwrap_or_default();
+        let until = retry["until"].as_str().and_then(|until| Timestamp::parse(until).ok());
+        let early = |until: Timestamp, ended: Timestamp| until.as_ms() as i64 - ended.as_ms() as i64;
+        Stand {
+            state: status.state,
+            end: status.result.as_ref().map(End::of),
+            early_ms: until.zip(status.completed_at).map_or(0, |(until, ended)| early(until, ended)),
+            spent: retry["attempt"].as_u64() >= Some(u64::from(ASYNC_ATTEMPTS_MAX)),
+        }
+    }
+}
 
 /// Asks one gateway after the other for every action.
 ///
@@ -54,7 +80,7 @@ pub async fn stands(tenants: &[Arc<Tenant>], entries: &Entries) -> Result<Stands
 
 async fn stand(client: &Client, id: &ActionId) -> Result<Option<Stand>, String> {
     match client.status(id, None).await {
-        Ok(status) => Ok(Some(Stand { state: status.state, end: status.result.as_ref().map(End::of) })),
+        Ok(status) => Ok(Some(Stand::of(&status))),
         Err(ClientError::Refused { error }) if error.code == codes::ACTION_NOT_FOUND.name => Ok(None),
         Err(error) => Err(format!("{id} can't be asked for: {error}")),
     }
@@ -114,6 +140,39 @@ pub fn kept(entries: &Entries, stands: &Stands) -> Vec<String> {
     told_of(wrong)
 }
 
+/// What may be repeated ends without a known outcome only where there was no time, or no attempt, left to repeat it, or
+/// somebody cancelled it; and a client that asks until its deadline is told something. Both are few.
+pub fn known(entries: &Entries, stands: &Stands) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let (mut repeatable, mut uncertain, mut untold) = (0, 0, 0);
+    for (id, entry) in entries.iter().filter(|(_, entry)| entry.stands_for.is_none()) {
+        untold += usize::from(entry.told == Told::Nothing);
+        if !matches!(entry.capability, NAP | NOTE | BOOKING) {
+            continue;
+        }
+        repeatable += 1;
+        let Some(stand) = stands.get(id).cloned().flatten() else { continue };
+        let Some(end) = stand.end.filter(|end| end.uncertain) else { continue };
+        uncertain += 1;
+        let late = stand.early_ms <= LATE_MS;
+        if !(late || stand.spent || entry.cancelled || end.code != codes::ACTION_UNCERTAIN.name) {
+            let Entry { capability, .. } = entry;
+            let early = stand.early_ms;
+            wrong.push(format!(
+                "{capability} {id} could be repeated, and {early} ms early nothing is known of it: {end:?}"
+            ));
+        }
+    }
+    for (what, count, of) in
+        [("uncertain", uncertain, repeatable), ("told nothing in their time", untold, entries.len())]
+    {
+        if count > FEW + of * FEW_PERCENT / 100 {
+            wrong.push(format!("{count} of {of} actions are {what}"));
+        }
+    }
+    told_of(wrong)
+}
+
 /// Nothing that is not repeatable was started twice. The same key is the same intent, whatever its actions are called;
 /// both tenants use the same keys, so each has a payment of its own.
 pub fn payments(lines: &[Line]) -> Vec<String> {
@@ -155,6 +214,8 @@ pub fn bank(lines: &[Line], entries: &Entries, stands: &Stands) -> Vec<String> {
         let tenant = site::tenant_id(site::TENANTS[entry.tenant]);
         let was = match (entry.capability, &entry.key) {
             (PAY | NAP, _) => done.get(id.as_str()),
+            // by itself: another action of the same key may have done it since
+            (NOTE, _) if end.says_not_done() => done.get(id.as_str()),
             (NOTE, Some(key)) => notes.get(&(tenant.as_str(), key.as_str())),
             _ => continue,
         };
@@ -195,9 +256,9 @@ pub fn sandbox(fleet: &Fleet, entries: &Entries, stands: &Stands) -> Vec<String>
 fn effect(id: &ActionId, entry: &Entry, end: &End, was: usize) -> Option<String> {
     let fits = match entry.capability {
         _ if end.is_completed() => was >= 1,
-        _ if end.is_uncertain() => true,
-        // may be repeated, so an attempt that came to nothing says nothing of the others
-        NAP | NOTE | BOOKING => true,
+        _ if end.uncertain => true,
+        // may be repeated, so a worker's failure says nothing of earlier attempts; that none had it does
+        NAP | NOTE | BOOKING => was == 0 || !end.says_not_done(),
         _ => was == 0,
     };
     let once = was <= 1 || entry.capability == NAP;

@@ -110,7 +110,10 @@ pub(super) fn ended_so(state: &ActionState, outcome: &Outcome) -> bool {
         (Outcome::Answered(said), Some(result)) => {
             said.status == result.status && said.output == result.output && said.error == result.error
         }
-        (Outcome::Rejected(error), Some(result)) => result.error.as_ref() == Some(error.as_ref()),
+        (Outcome::Rejected(error), Some(result)) => result.error.as_ref().is_some_and(|said| {
+            let cause = said.details.as_ref().and_then(|details| details.get("cause"));
+            said == error.as_ref() || cause.is_some_and(|cause| *cause == error.code)
+        }),
         (Outcome::Cancelled, Some(_)) => state.lifecycle == Lifecycle::Cancelled,
         (Outcome::BadOutput { .. }, Some(result)) => {
             result.error.as_ref().is_some_and(|error| error.code == codes::ACTION_OUTPUT.name)
@@ -126,6 +129,8 @@ fn event(state: &ActionState, outcome: &Outcome, attempt: u32, now: Millis) -> A
             (_, Some(error)) => by_worker(error),
             (_, None) => lost(state, Lost::Garbage, now),
         },
+        // nothing was done by this attempt; an earlier one may have done it
+        Outcome::Rejected(error) if state.pinned.mutation && state.delivered => because(&error.code),
         Outcome::Rejected(error) => {
             let uncertain = errors::is_uncertain(error);
             ActionEvent::Failed { by_worker: false, uncertain, error: error.clone() }
@@ -208,7 +213,11 @@ fn another_attempt(state: &ActionState, now: Millis) -> Option<Millis> {
 
 /// A mutation that may have happened: it ends here, and nothing but reconciliation may say more (13.6, 19.3).
 pub(super) fn uncertain(cause: &'static Code) -> ActionEvent {
-    let details = serde_json::json!({"uncertain_outcome": true, "cause": cause.name});
+    because(cause.name)
+}
+
+fn because(cause: &str) -> ActionEvent {
+    let details = serde_json::json!({"uncertain_outcome": true, "cause": cause});
     let error = errors::with_details(codes::ACTION_UNCERTAIN, details);
     ActionEvent::Failed { by_worker: false, uncertain: true, error: Box::new(error) }
 }

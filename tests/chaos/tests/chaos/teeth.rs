@@ -7,14 +7,15 @@ use aip_chaos::journal::{End, Entry, Journal, Told};
 use aip_chaos::judge::{self, Stand};
 use aip_chaos::provider::{Line, What};
 use aip_chaos::proxy::{Network, Proxy};
-use aip_chaos::worker::PAY;
-use aip_wire::{ActionId, ActionLifecycleState, ActionResultStatus};
+use aip_chaos::worker::{NAP, NOTE, PAY};
+use aip_wire::{ActionId, ActionLifecycleState, ActionResultStatus, codes};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 fn end(status: ActionResultStatus, code: &str) -> End {
-    End { status, code: code.to_owned(), output: Some(json!(1)) }
+    let uncertain = code == codes::ACTION_UNCERTAIN.name;
+    End { status, code: code.to_owned(), uncertain, cause: String::new(), output: Some(json!(1)) }
 }
 
 fn completed() -> End {
@@ -32,7 +33,7 @@ fn kept(told: Told, stand: Option<Stand>) -> bool {
 }
 
 fn stand(state: ActionLifecycleState, end: Option<End>) -> Option<Stand> {
-    Some(Stand { state, end })
+    Some(Stand { state, end, early_ms: 0, spent: false })
 }
 
 #[test]
@@ -80,6 +81,54 @@ fn effects_fit_what_was_told_of_them() {
     assert!(!judged(&[], completed()), "told, and not done");
     assert!(!judged(&once, not_done()), "done, and told not to be");
     assert!(!judged(&foreign, uncertain()), "another tenant's");
+}
+
+#[test]
+fn what_nobody_had_was_not_done_though_it_may_be_repeated() {
+    let id = ActionId::generate();
+    let judged = |capability: &'static str, done: bool, code: &str| {
+        let line = Line {
+            what: What::Done,
+            tenant: "tenant:red".to_owned(),
+            capability: capability.to_owned(),
+            action: id.to_string(),
+            key: Some("k".to_owned()),
+            attempt: 1,
+            pid: 1,
+        };
+        let end = end(ActionResultStatus::Failed, code);
+        let entries = [(id.clone(), Entry { capability, ..entry(Told::Ended(end.clone())) })];
+        let stands = HashMap::from([(id.clone(), stand(ActionLifecycleState::Failed, Some(end)))]);
+        judge::bank(if done { std::slice::from_ref(&line) } else { &[] }, &entries, &stands).is_empty()
+    };
+    for capability in [NOTE, NAP] {
+        for code in ["aip.worker.unavailable", "aip.action.deadline_expired"] {
+            assert!(judged(capability, false, code));
+            assert!(!judged(capability, true, code), "{capability} was done: {code}");
+        }
+        assert!(judged(capability, true, "chaos.stopped"), "another attempt did it");
+    }
+}
+
+#[test]
+fn an_outcome_that_is_not_known_has_a_reason_and_is_rare() {
+    let uncertain = || end(ActionResultStatus::Failed, codes::ACTION_UNCERTAIN.name);
+    let judged = |early_ms: i64, spent: bool, cancelled: bool, many: usize| {
+        let all = (0..many).map(|_| {
+            let (id, end) = (ActionId::generate(), uncertain());
+            let entry = Entry { capability: NOTE, cancelled, ..entry(Told::Ended(end.clone())) };
+            let stand = Stand { state: ActionLifecycleState::Failed, end: Some(end), early_ms, spent };
+            ((id.clone(), entry), (id, Some(stand)))
+        });
+        let (entries, stands): (Vec<_>, HashMap<_, _>) = all.unzip();
+        judge::known(&entries, &stands).is_empty()
+    };
+    assert!(judged(0, false, false, 1) && judged(-900, false, false, 1));
+    assert!(judged(9_000, true, false, 1) && judged(9_000, false, true, 1));
+    assert!(!judged(9_000, false, false, 1), "there was time to repeat it");
+    assert!(!judged(0, false, false, 50), "that many are no accident");
+    let untold: Vec<_> = (0..50).map(|_| (ActionId::generate(), entry(Told::Nothing))).collect();
+    assert!(!judge::known(&untold, &HashMap::new()).is_empty());
 }
 
 #[test]

@@ -93,6 +93,18 @@ fn what_may_be_repeated_is_sent_again_until_it_is_answered() {
 }
 
 #[test]
+fn a_refusal_says_nothing_of_an_earlier_attempt() {
+    for (earlier, code) in [(true, codes::ACTION_UNCERTAIN), (false, codes::ACTION_DEADLINE)] {
+        let mut env = Env::running("act_1", true, EffectMode::Repeatable);
+        env.settle(if earlier { Outcome::Lost(Lost::NoAnswer) } else { Outcome::NotDone(NotDone::NotSent) });
+        env.advance(1_000);
+        env.settle(Outcome::Rejected(Box::new(crate::errors::of(codes::ACTION_DEADLINE))));
+        assert_eq!(env.code("act_1"), code.name);
+        ended(&env);
+    }
+}
+
+#[test]
 fn an_earlier_attempts_answer_counts_and_its_failure_does_not() {
     let mut env = Env::running("act_1", true, EffectMode::Repeatable);
     let (first, _, _) = env.effect();
