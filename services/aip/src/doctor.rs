@@ -18,6 +18,9 @@ pub struct Args {
     options: Options,
 }
 
+/// What a replica says of a message of the ledger that is no record.
+const NOT_OURS: &str = "of the ledger can't be applied";
+
 /// One look.
 struct Finding {
     part: &'static str,
@@ -112,7 +115,11 @@ async fn gateway(profile: &Profile) -> Finding {
                 .ok()
                 .and_then(|body| Some(body.get("reason")?.as_str()?.to_owned()))
                 .unwrap_or(text);
-            let mend = if reason.contains("ledger") {
+            let mend = if reason.contains(NOT_OURS) {
+                "somebody else wrote into the ledger's subject, and no replica passes such a message: see that only the \
+                 gateway's user may publish there (nats-config), stop the gateways, set the data of the ledger's stream \
+                 aside (not the gateways' stores, which have all that was acknowledged), and run `aip ledger recover`"
+            } else if reason.contains("ledger") {
                 "the ledger and this replica's store disagree, and nothing is served beside the log: bring the log's data \
                  back, or stop the gateways and run `aip ledger recover`"
             } else {

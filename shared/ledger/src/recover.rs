@@ -74,6 +74,11 @@ pub enum RecoverError {
          stores"
     )]
     Hole(u64),
+    #[error(
+        "message {seq} of the log is not ours: {reason}; somebody else may write into its subject: take that right away, \
+         then set the stream's data aside, so that a new one can be filled from the stores, which have all before it"
+    )]
+    Foreign { seq: u64, reason: String },
     #[error("{one} and {other} contradict each other: {what}; name the one to follow as the preferred store")]
     Contradiction { one: String, other: String, what: String },
     #[error(

@@ -5,7 +5,7 @@ use aip_names::limits;
 
 use super::{Log, LogError, Passed, RecoverError};
 use crate::LogInfo;
-use crate::store::{Judging, Store, Tables};
+use crate::store::{Judging, Store, StoreError, Tables};
 
 /// Applies messages 1 to `until` and says how the store stood at each of `stops` that lies on the way.
 ///
@@ -39,7 +39,12 @@ pub(crate) fn replay<M: Machine>(
                 if message.seq != at + 1 {
                     return Err(RecoverError::Hole(message.seq));
                 }
-                crate::store::apply(machine, &mut tables, message, Judging::Sound)?;
+                match crate::store::apply(machine, &mut tables, message, Judging::Sound) {
+                    Err(StoreError::Log { seq, reason }) => {
+                        return Err(RecoverError::Foreign { seq, reason });
+                    }
+                    applied => applied?,
+                };
                 at = message.seq;
             }
         }

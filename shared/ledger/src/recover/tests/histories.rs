@@ -194,4 +194,7 @@ fn a_log_without_its_beginning_or_with_a_hole_is_refused() {
     let mut holed = whole.clone();
     holed.messages.remove(8);
     assert!(matches!(run(&mut holed, &[&longest], None), Err(RecoverError::Hole(10))));
+    let mut foreign = whole.clone();
+    foreign.messages[8].bytes = "hello".into();
+    assert!(matches!(run(&mut foreign, &[&longest], None), Err(RecoverError::Foreign { seq: 9, .. })));
 }
