@@ -1,8 +1,8 @@
 //! A gateway's process by itself, pressed from outside: by a disk that is full and by more than it can hold.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ use crate::harness::{SOON, aip, id};
 const TOKEN: &str = "pressing-token-0123456789";
 /// The shell counts in half kilobytes: room for a new store and a few megabytes.
 const FILE_BLOCKS: u32 = 12_288;
+/// As much for a whole disk.
+const DISK_MEGABYTES: u32 = 6;
 const LARGE_REQUESTS: usize = 500;
 const MEMORY_BYTES_MAX: u64 = 256 * 1_048_576;
 
@@ -160,35 +162,88 @@ fn memory_max(pid: i32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1_024
 }
 
-/// The limit on a file's size stands for a full disk: a write that does not fit fails as it would there.
+/// The gateway's data on a disk of its own, in memory.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// None where nothing may be mounted.
+    fn mount(place: PathBuf, megabytes: u32) -> Option<Disk> {
+        std::fs::create_dir_all(&place).unwrap();
+        mount(&format!("size={megabytes}m,mode=700"), &place).then(|| Disk(place))
+    }
+
+    fn grow(&self, megabytes: u32) {
+        assert!(mount(&format!("remount,size={megabytes}m"), &self.0));
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // also while something still looks into it
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn mount(options: &str, place: &Path) -> bool {
+    let mut command = Command::new("mount");
+    command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(place).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+impl Alone {
+    /// Registers until the gateway ends by its store. How many registrations it has acknowledged.
+    async fn fill(&self, proc: &Proc, why: &str) -> u64 {
+        let mut acknowledged = 0;
+        for number in 0..200 {
+            if !proc.is_running() {
+                break;
+            }
+            acknowledged += u64::from(self.register(&format!("pad{number}-"), 100_000).await);
+        }
+        let ended = proc.ended(SOON).await;
+        assert_eq!(ended.code(), Some(4), "{ended}: {:?}", proc.lines());
+        let said = |line: &String| line.contains("the store failed") && line.contains(why);
+        assert!(proc.lines().iter().any(said), "{:?}", proc.lines());
+        assert!(acknowledged > 0);
+        acknowledged
+    }
+
+    /// With room again it goes on where it was.
+    async fn has_all(&self, acknowledged: u64) {
+        let proc = self.start("").await;
+        assert!(self.register("again", 10).await);
+        proc.terminate();
+        assert!(proc.ended(SOON).await.success());
+        let mut verify = Command::new(aip());
+        let verified =
+            verify.args(["ledger", "verify", "--json", "--config"]).arg(&self.config).output().unwrap();
+        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+        let said: Value = serde_json::from_slice(&verified.stdout).unwrap();
+        assert!(said["verified"]["records"].as_u64().unwrap() > acknowledged, "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_whose_disk_is_full_ends_and_has_lost_nothing() {
+    let alone = Alone::new().await;
+    let Some(disk) = Disk::mount(alone.nats.scratch().join("gateway"), DISK_MEGABYTES) else {
+        println!("not run: nothing may be mounted here");
+        return;
+    };
+    let proc = alone.start("").await;
+    let acknowledged = alone.fill(&proc, "No space left on device").await;
+    disk.grow(10 * DISK_MEGABYTES);
+    alone.has_all(acknowledged).await;
+}
+
+/// A limit on a file's size, which anybody may set: a write that does not fit fails much as on a full disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_whose_store_cannot_be_written_ends_and_has_lost_nothing() {
     let alone = Alone::new().await;
     // not the signal but the error is what a full disk gives
     let proc = alone.start(&format!("trap '' XFSZ; ulimit -f {FILE_BLOCKS};")).await;
-    let mut acknowledged = 0;
-    for number in 0..200 {
-        if !proc.is_running() {
-            break;
-        }
-        acknowledged += u64::from(alone.register(&format!("pad{number}-"), 100_000).await);
-    }
-    let ended = proc.ended(SOON).await;
-    assert_eq!(ended.code(), Some(4), "{ended}: {:?}", proc.lines());
-    assert!(proc.lines().iter().any(|line| line.contains("the store failed")), "{:?}", proc.lines());
-    assert!(acknowledged > 0);
-
-    // with room again it goes on where it was
-    let proc = alone.start("").await;
-    assert!(alone.register("again", 10).await);
-    proc.terminate();
-    assert!(proc.ended(SOON).await.success());
-    let mut verify = Command::new(aip());
-    let verified =
-        verify.args(["ledger", "verify", "--json", "--config"]).arg(&alone.config).output().unwrap();
-    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
-    let said: Value = serde_json::from_slice(&verified.stdout).unwrap();
-    assert!(said["verified"]["records"].as_u64().unwrap() > acknowledged, "{said}");
+    let acknowledged = alone.fill(&proc, "").await;
+    alone.has_all(acknowledged).await;
 }
 
 /// One door after the other: a client that sends this much over NATS at once can have the server cut off its slowest
