@@ -9,8 +9,10 @@ use std::time::Duration;
 use aip_bus::{Bus, Parcel, Settings};
 use aip_crypto::{SigningKey, sign_envelope};
 use aip_names::Identity;
+use aip_names::metrics::{EFFECTS_ADOPTED, EFFECTS_RUNNING};
 use aip_testkit::{Proc, TestNats, free_port, wait_for};
-use futures_util::future::join_all;
+use futures_util::StreamExt;
+use futures_util::future::{join_all, ready};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,6 +26,9 @@ const FILE_BLOCKS: u32 = 12_288;
 /// As much for a whole disk.
 const DISK_MEGABYTES: u32 = 6;
 const LARGE_REQUESTS: usize = 500;
+/// Asynchronous actions that wait for a worker, and the bytes of each.
+const WAITING: usize = 400;
+const WAITING_BYTES: usize = 250_000;
 const MEMORY_BYTES_MAX: u64 = 256 * 1_048_576;
 
 struct Alone {
@@ -108,8 +113,13 @@ capabilities = ["cap:test:*"]
         Some((status, answer))
     }
 
-    /// Registers a capability with a description of so many bytes. True when it was acknowledged.
+    /// Registers capabilities with a description of so many bytes. True when it was acknowledged.
     async fn register(&self, name: &str, bytes: usize) -> bool {
+        self.offer(name, bytes, &["sync"]).await
+    }
+
+    /// The same, for these modes.
+    async fn offer(&self, name: &str, bytes: usize, modes: &[&str]) -> bool {
         let capability = |number: usize| {
             json!({
                 "id": format!("cap:test:{name}{number}"), "name": "say", "kind": "tool", "risk": "low",
@@ -122,7 +132,7 @@ capabilities = ["cap:test:*"]
                         "key_scope": "principal",
                     },
                     "execution": {
-                        "supports_sync": true, "supports_async": false, "supports_streaming": false,
+                        "supports_sync": true, "supports_async": modes.contains(&"async"), "supports_streaming": false,
                         "supports_cancel": false, "supports_retry": false, "expected_completion": "sync",
                         "retry_safety": "unsafe",
                     },
@@ -132,7 +142,7 @@ capabilities = ["cap:test:*"]
         };
         let capabilities: Vec<Value> = (0..4).map(capability).collect();
         let handlers: Vec<Value> =
-            capabilities.iter().map(|one| json!({"capability_id": one["id"], "modes": ["sync"]})).collect();
+            capabilities.iter().map(|one| json!({"capability_id": one["id"], "modes": modes})).collect();
         let mut message = json!({
             "aip_version": "1.0", "message_type": "aip.discovery.v1.manifest_response",
             "message_id": id("msg_"), "sent_at": aip_wire::Timestamp::now(),
@@ -244,6 +254,47 @@ async fn a_gateway_whose_store_cannot_be_written_ends_and_has_lost_nothing() {
     let proc = alone.start(&format!("trap '' XFSZ; ulimit -f {FILE_BLOCKS};")).await;
     let acknowledged = alone.fill(&proc, "").await;
     alone.has_all(acknowledged).await;
+}
+
+/// What waits for a worker is put into its queue again, all of it, when a gateway comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_comes_back_to_much_that_waits_stays_within_memory() {
+    let alone = Arc::new(Alone::new().await);
+    let proc = alone.start("").await;
+    assert!(alone.offer("say", 10, &["sync", "async"]).await);
+    let action = json!({
+        "capability_id": "cap:test:say0", "input": {"a": "x".repeat(WAITING_BYTES)}, "mode": "async",
+        "timeout_ms": 3_600_000,
+    });
+    let body: Arc<[u8]> = action.to_string().into_bytes().into();
+    let sent = futures_util::stream::iter(0..WAITING).map(|_| {
+        let (alone, body) = (Arc::clone(&alone), Arc::clone(&body));
+        async move { alone.ask("POST /aip/v1/actions", Some(TOKEN), &body).await }
+    });
+    let taken = sent.buffer_unordered(8).filter(|told| ready(matches!(told, Some((200, _))))).count().await;
+    assert_eq!(taken, WAITING, "{:?}", alone.ask("POST /aip/v1/actions", Some(TOKEN), &body).await);
+    let before = memory_max(proc.id());
+    proc.kill().await;
+    // once with its store, and once with nothing but the log
+    for (how, store) in [("back", true), ("without its store", false)] {
+        if !store {
+            std::fs::remove_dir_all(alone.nats.scratch().join("gateway")).unwrap();
+        }
+        let proc = alone.start("").await;
+        let queued = || async {
+            let page = alone.ask("GET /metrics", None, b"").await.map(|(_, page)| page).unwrap_or_default();
+            let count = |name: &str| {
+                let line = page.lines().find(|line| line.starts_with(name));
+                line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or(0.0)
+            };
+            count(EFFECTS_ADOPTED) >= WAITING as f64 && count(EFFECTS_RUNNING) == 0.0
+        };
+        wait_for("all to be in the queue again", Duration::from_secs(120), queued).await;
+        let memory = memory_max(proc.id());
+        println!("{} MiB at first, {} MiB {how}", before >> 20, memory >> 20);
+        assert!(memory <= MEMORY_BYTES_MAX, "{memory} bytes {how}");
+        proc.kill().await;
+    }
 }
 
 /// One door after the other: a client that sends this much over NATS at once can have the server cut off its slowest

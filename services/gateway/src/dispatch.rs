@@ -14,7 +14,7 @@ use aip_kernel::{EffectId, EffectMode, Hash, Millis};
 use aip_ledger::{Ledger, Performer};
 use aip_names::limits::{
     ACTION_TIMEOUT_MAX_MS, DISPATCH_ATTEMPTS_MAX, DISPATCH_PATIENCE_LAST_MS, DISPATCH_PATIENCE_MS,
-    DISPATCH_RUNNING_MAX,
+    DISPATCH_READING_MAX, DISPATCH_RUNNING_BYTES_MAX, DISPATCH_RUNNING_MAX,
 };
 use aip_names::{NameError, Service, Subject, TrustDomain, Version, metrics as names};
 use aip_wire::trusted::METADATA_KEY;
@@ -49,7 +49,15 @@ struct Inner {
     operator: Arc<Operator>,
     /// Set once the ledger is open: it opens with this performer.
     ledger: OnceLock<Ledger<GatewayMachine>>,
-    room: Semaphore,
+    room: Room,
+}
+
+/// What may be under way, so that what waits in the ledger need not have place in memory.
+struct Room {
+    requests: Semaphore,
+    bytes: Semaphore,
+    reading: Semaphore,
+    queueing: Semaphore,
 }
 
 /// Everything about one attempt, read before anything is sent.
@@ -73,7 +81,13 @@ impl Dispatcher {
         operator: Arc<Operator>,
     ) -> Dispatcher {
         let principal = operator.gateway().clone();
-        let (room, ledger) = (Semaphore::new(DISPATCH_RUNNING_MAX), OnceLock::new());
+        let ledger = OnceLock::new();
+        let room = Room {
+            requests: Semaphore::new(DISPATCH_RUNNING_MAX),
+            bytes: Semaphore::new(DISPATCH_RUNNING_BYTES_MAX),
+            reading: Semaphore::new(DISPATCH_READING_MAX),
+            queueing: Semaphore::new(DISPATCH_READING_MAX),
+        };
         let inner =
             Inner { bus, trust_domain, principal, catalog, queues, chunks, native, operator, ledger, room };
         Dispatcher(Arc::new(inner))
@@ -93,6 +107,7 @@ impl Performer<GatewayMachine> for Dispatcher {
             let attempt = match effect {
                 Effect::Dispatch { attempt } => attempt,
                 Effect::Enqueue { attempt } => {
+                    let _place = inner.room.queueing.acquire().await.ok()?;
                     inner.enqueue(&id, attempt).await;
                     return None;
                 }
@@ -104,8 +119,11 @@ impl Performer<GatewayMachine> for Dispatcher {
                     return None;
                 }
             };
-            let _permit = inner.room.acquire().await.ok()?;
+            let _request = inner.room.requests.acquire().await.ok()?;
+            let reading = inner.room.reading.acquire().await.ok()?;
             let prepared = inner.prepare(&id, attempt).await?;
+            let _bytes = inner.room.bytes.acquire_many(prepared.bytes()).await.ok()?;
+            drop(reading);
             let begun = Instant::now();
             let outcome = match (inner.operator.find(&prepared.state.capability_id), prepared.forbidden()) {
                 (_, Some(error)) => Outcome::Rejected(Box::new(error)),
@@ -277,6 +295,12 @@ impl Inner {
 // === impl Attempt ===
 
 impl Attempt {
+    /// Of its input, which is what an action is large by.
+    fn bytes(&self) -> u32 {
+        let input = serde_json::to_vec(&self.accepted.action.input).map_or(0, |input| input.len());
+        u32::try_from(input.min(DISPATCH_RUNNING_BYTES_MAX)).unwrap_or(u32::MAX)
+    }
+
     /// How long to wait for the answer: what may be repeated is given up early while other attempts are left, for
     /// another worker may answer; anything else until the deadline.
     fn timeout_ms(&self, now: Millis) -> u64 {

@@ -136,7 +136,7 @@ impl<M: Machine> Ledger<M> {
         let log = Log { bus, spec, subject };
 
         tokio::spawn(publisher::run(log.clone(), appends, shared.events()));
-        let window = Arc::new(Semaphore::new(limits::LEDGER_TAIL_WINDOW));
+        let window = Arc::new(Semaphore::new(limits::LEDGER_TAIL_WINDOW_BYTES));
         tokio::spawn(tailer::run(log.clone(), tail_requests, window, shared.events()));
         tokio::spawn(tailer::watch_connection(log.bus.clone(), shared.events()));
         let road = thread::Road {

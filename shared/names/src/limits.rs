@@ -100,6 +100,8 @@ pub const LEDGER_IDLE_ROUND_MS: u64 = 200;
 pub const LEDGER_INPUTS_PER_STEP_MAX: usize = 4_096;
 /// Messages of the tail that may wait for the store's thread.
 pub const LEDGER_TAIL_WINDOW: usize = 1_024;
+/// Bytes of these: a store that learns anew gets them as fast as the server can send.
+pub const LEDGER_TAIL_WINDOW_BYTES: usize = 16_777_216;
 /// How long a tail that could not be opened, or broke, rests before the next try.
 pub const LEDGER_TAIL_RETRY_MS: u64 = 250;
 /// How long JetStream may take to show the ledger's stream.
@@ -341,6 +343,11 @@ pub const DISPATCH_PATIENCE_MS: u64 = 5_000;
 pub const DISPATCH_PATIENCE_LAST_MS: u64 = 1_000;
 /// Requests to workers under way in one gateway.
 pub const DISPATCH_RUNNING_MAX: usize = 2_048;
+/// Bytes of their inputs. After a restart all that waits is taken up at once, and each is held a few times over; as much as
+/// both doors let in together.
+pub const DISPATCH_RUNNING_BYTES_MAX: usize = 2 * DOOR_IN_FLIGHT_BYTES_MAX;
+/// Actions that one gateway reads at a time to send them, and as many to put them into queues.
+pub const DISPATCH_READING_MAX: usize = 32;
 /// How long an idempotency key stands when the contract does not say.
 pub const IDEMPOTENCY_TTL_DEFAULT_MS: u64 = 86_400_000;
 /// Registrations of one worker's principal that stand beside each other.

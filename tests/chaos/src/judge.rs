@@ -111,17 +111,18 @@ pub fn kept(entries: &Entries, stands: &Stands) -> Vec<String> {
         let Entry { capability, told, .. } = entry;
         let own = stands.get(id).cloned().flatten();
         let place = entry.stands_for.as_ref().unwrap_or(id);
-        let stand = stands.get(place).cloned().flatten();
+        // an answer of another's whose own time is not over is judged later
+        let stand = stands.get(place);
         if let Some(Stand { state, .. }) = &own
             && !state.is_terminal()
         {
             wrong.push(format!("{capability} {id} has not ended: {state:?} ({told:?})"));
         }
-        match (told, &stand) {
-            (Told::Taken | Told::Ended(_), None) => {
+        match (told, stand) {
+            (Told::Taken | Told::Ended(_), Some(None)) => {
                 wrong.push(format!("{capability} {id} (as {place}) is lost: {told:?}"));
             }
-            (Told::Ended(end), Some(Stand { end: now, .. })) if Some(end) != now.as_ref() => {
+            (Told::Ended(end), Some(Some(Stand { end: now, .. }))) if Some(end) != now.as_ref() => {
                 wrong.push(format!("{capability} {id} (as {place}) ended as {end:?} and is now {now:?}"));
             }
             (Told::Refused(code), _) => {

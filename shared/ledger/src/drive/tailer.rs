@@ -96,11 +96,18 @@ async fn read<M: Machine>(
         let message = message.map_err(|error| format!("the tail of the ledger broke: {error}"))?;
         let info = message.info().map_err(|error| error.to_string())?;
         let (seq, time_ns) = (info.stream_sequence, info.published.unix_timestamp_nanos());
-        let permit = Arc::clone(window).acquire_owned().await.map_err(|error| error.to_string())?;
+        let room = room(message.message.payload.len());
+        let permit = Arc::clone(window).acquire_many_owned(room).await.map_err(|error| error.to_string())?;
         let input = Input::Message(LogMessage { seq, time_ns, bytes: message.message.payload });
         events.send(Event::Tail { generation, input, permit: Some(permit) }).map_err(closed)?;
     }
     Err("the tail of the ledger ended".to_owned())
+}
+
+/// What a message takes of the window: its bytes, and never less than its share, so that the window's messages are bounded, too.
+fn room(bytes: usize) -> u32 {
+    let share = limits::LEDGER_TAIL_WINDOW_BYTES / limits::LEDGER_TAIL_WINDOW;
+    u32::try_from(bytes.clamp(share, limits::LEDGER_TAIL_WINDOW_BYTES)).unwrap_or(u32::MAX)
 }
 
 /// The stream, created only for a store that has never learned from one: a stream that is missing beside a store

@@ -53,6 +53,19 @@ fn what_was_acknowledged_is_there_has_ended_and_stays_as_it_was_told() {
 }
 
 #[test]
+fn an_answer_of_another_action_is_judged_when_that_one_is_asked_for() {
+    let (id, other) = (ActionId::generate(), ActionId::generate());
+    let own = Entry { stands_for: Some(other.clone()), ..entry(Told::Ended(completed())) };
+    let judged = |stands: Vec<(ActionId, Option<Stand>)>| {
+        judge::kept(&[(id.clone(), own.clone())], &stands.into_iter().collect()).is_empty()
+    };
+    assert!(judged(vec![(id.clone(), None)]), "its own time is not over");
+    assert!(!judged(vec![(id.clone(), None), (other.clone(), None)]), "lost");
+    let done = stand(ActionLifecycleState::Completed, Some(completed()));
+    assert!(judged(vec![(id.clone(), None), (other.clone(), done)]));
+}
+
+#[test]
 fn effects_fit_what_was_told_of_them() {
     let id = ActionId::generate();
     let line = |what, attempt| Line {
