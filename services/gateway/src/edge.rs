@@ -5,12 +5,14 @@
 //! it is valid and what it may do is decided behind the front, the same for both doors.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aip_names::limits::STREAM_HEARTBEAT_MS;
+use aip_names::limits::{HTTP_DRAINING_MAX, STREAM_HEARTBEAT_MS};
 use aip_service::Exposition;
 use aip_wire::{MessageBody, Refusal};
 use secrecy::SecretString;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -59,6 +61,8 @@ pub struct Edge<F> {
     front: F,
     room: Room,
     work: TaskTracker,
+    /// Places for refused requests of which the rest is still taken.
+    draining: Arc<Semaphore>,
     exposition: Exposition,
     started: Instant,
     /// Ends live streams, which would never end by themselves.
@@ -75,6 +79,7 @@ impl<F: Front> Edge<F> {
             front,
             room: Room::new(via, bounds),
             work: TaskTracker::new(),
+            draining: Arc::new(Semaphore::new(HTTP_DRAINING_MAX)),
             exposition,
             started: Instant::now(),
             stop: CancellationToken::new(),

@@ -121,8 +121,8 @@ pub const EFFECTS_RUNNING_MAX: usize = 4_096;
 pub const RECOVERY_STORES_MAX: usize = 8;
 /// Entities whose chains are looked for at a time.
 pub const RECOVERY_ENTITIES_PAGE: usize = 256;
-/// Messages a replica asks for at a time.
-pub const LEDGER_TAIL_BATCH: usize = 256;
+/// Messages a replica asks for at a time. The largest are held in the connection until the window has room for them.
+pub const LEDGER_TAIL_BATCH: usize = 64;
 /// How long one such request stands.
 pub const LEDGER_TAIL_EXPIRES_MS: u64 = 30_000;
 /// How often the server shows that it is there while nothing comes.
@@ -309,10 +309,15 @@ pub const HTTP_BODY_READ_MS: u64 = 30_000;
 pub const HTTP_DRAIN_BYTES_MAX: usize = 4_194_304;
 /// How long they are taken.
 pub const HTTP_DRAIN_MS: u64 = 2_000;
+/// From how many such requests at a time; the others are closed at once.
+pub const HTTP_DRAINING_MAX: usize = 32;
 /// How long a client may take nothing of an answer.
 pub const HTTP_WRITE_STALL_MS: u64 = 30_000;
 /// The head of a request: request line and headers, the longest bearer token included.
 pub const HTTP_HEAD_BYTES_MAX: usize = 32_768;
+/// What is read ahead of one connection; no less than a head.
+pub const HTTP_READ_BYTES_MAX: usize = 65_536;
+const _: () = assert!(HTTP_HEAD_BYTES_MAX < HTTP_READ_BYTES_MAX);
 /// Header lines of a request.
 pub const HTTP_HEADERS_MAX: usize = 64;
 /// How long a gateway rests before it tries again to join its queue group.

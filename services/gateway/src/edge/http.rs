@@ -148,6 +148,7 @@ fn connection(stream: TcpStream, router: Router, bounds: HttpBounds) -> Connecti
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head_read)
+        .max_buf_size(limits::HTTP_READ_BYTES_MAX)
         .max_header_size(limits::HTTP_HEAD_BYTES_MAX)
         .max_headers(limits::HTTP_HEADERS_MAX)
         .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(router))

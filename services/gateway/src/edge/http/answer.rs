@@ -59,7 +59,7 @@ pub(super) async fn answer<F: Front>(
         Ok(answer) => answer,
         Err(refusal) => {
             let mut answer = refused(&edge, refusal, with_bearer);
-            if body::drain(&head.headers, &mut content).await {
+            if body::drain(&edge.draining, &head.headers, &mut content).await {
                 // what is left of the body is no next request
                 answer.response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -225,7 +225,7 @@ pub(super) async fn none<F: Front>(
     let metered = meter::Request::start(Via::Http);
     let (head, mut content) = request.into_parts();
     let mut answer = refused(&edge, Refusal::of(code), head.headers.contains_key(AUTHORIZATION));
-    if body::drain(&head.headers, &mut content).await {
+    if body::drain(&edge.draining, &head.headers, &mut content).await {
         answer.response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     metered.end(None, answer.code);

@@ -9,6 +9,7 @@ use axum::http::HeaderMap;
 use axum::http::header::EXPECT;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::Semaphore;
 
 /// Bytes that a body may take: what it declares, else the most there may be.
 pub(super) fn declared(body: &Body) -> Result<usize, Refusal> {
@@ -35,8 +36,10 @@ pub(super) async fn read(body: &mut Body, within: Duration) -> Result<Bytes, Ref
 }
 
 /// Takes what is still on its way of a request that is refused: who is busy sending does not read, and a connection that is
-/// closed on it takes the refusal away with it. True when some of it may be left.
-pub(super) async fn drain(headers: &HeaderMap, body: &mut Body) -> bool {
+/// closed on it takes the refusal away with it. True when some of it may be left. What is read takes memory all the same,
+/// so only a few are let finish at a time: in a flood the others are closed at once.
+pub(super) async fn drain(places: &Semaphore, headers: &HeaderMap, body: &mut Body) -> bool {
+    let Ok(_place) = places.try_acquire() else { return true };
     // who asks first whether to send has not sent, and need not
     if headers.contains_key(EXPECT) {
         return true;
