@@ -122,7 +122,7 @@ pub const RECOVERY_STORES_MAX: usize = 8;
 /// Entities whose chains are looked for at a time.
 pub const RECOVERY_ENTITIES_PAGE: usize = 256;
 /// Messages a replica asks for at a time. The largest are held in the connection until the window has room for them.
-pub const LEDGER_TAIL_BATCH: usize = 64;
+pub const LEDGER_TAIL_BATCH: usize = 24;
 /// How long one such request stands.
 pub const LEDGER_TAIL_EXPIRES_MS: u64 = 30_000;
 /// How often the server shows that it is there while nothing comes.
